@@ -1,0 +1,48 @@
+"""aisim-actors: replay a trace of requests through a simulated LLM-serving cluster, built of message-passing actors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from actors.routing.placement import PlacementPolicy
+    from actors.runtime import Runtime
+    from actors.system import Progress
+    from messages.envelope import Envelope
+    from messages.report import ReplayReport
+    from messages.spec import ReplaySpec
+
+__all__ = ["replay"]
+
+
+def replay(
+    spec: str | Path | Mapping[str, Any] | ReplaySpec,
+    *,
+    runtime: Runtime = "cooperative",
+    step: bool = False,
+    placement: PlacementPolicy | None = None,
+    observe: Callable[[Envelope], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> ReplayReport:
+    """Replay a spec and return its report.
+
+    spec: the path of a spec.json, its content as a mapping, or a ReplaySpec. Relative paths inside start from the
+        folder of the file, or else from the working directory.
+    runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
+    step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
+    placement: a policy of the caller's own instead of the one that the spec names.
+    observe: called with every delivered message, in order.
+    progress: called now and then with how far the run has come.
+
+    Raises:
+        messages.errors.InputError: the spec, or a file that it names, cannot be used; one finding per line.
+        messages.errors.ReplayError: the run failed.
+    """
+    # Imported here, so that the command can print its help without loading numpy.
+    from actors.spec.loading import load_spec
+    from actors.system import run
+
+    document, base_dir = load_spec(spec)
+    return run(document, base_dir, runtime=runtime, step=step, placement=placement, observe=observe, progress=progress)

@@ -1,0 +1,101 @@
+"""The collector: records what happens to every request and derives the report at the end."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from actors.reporting.report import build_report
+from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
+from actors.runtime import SimActor, handles
+from messages.envelope import NOTHING, Envelope, Reply
+from messages.passes import PassOutputs
+from messages.report import ConcludeRun
+from messages.requests import RequestArrived, RequestRouted
+from messages.spec import Sla
+
+
+class Collector(SimActor):
+    """Keeps one log of pass end times per rank; the tokens of a request are slices of its rank's log.
+
+    gpus_per_worker: GPUs of one worker, for the GPU-hours.
+    """
+
+    def __init__(self, *, gpus_per_worker: int, sla: Sla, record_per_request: bool) -> None:
+        super().__init__()
+        self._gpus_per_worker = gpus_per_worker
+        self._sla = sla
+        self._record_per_request = record_per_request
+        self._requests: list[RequestTimeline] = []
+        self._pass_ends: dict[int, array[float]] = {}
+        self._slices: list[list[int]] = []
+        """Per request: begin and end of every stretch of tokens in its rank's log, in a row."""
+        self._committed_prefill_tokens = 0
+
+    @handles(RequestArrived)
+    def arrived(self, message: RequestArrived, envelope: Envelope) -> Reply:
+        self._requests.append(RequestTimeline(message))
+        self._slices.append([])
+        return NOTHING
+
+    @handles(RequestRouted)
+    def routed(self, message: RequestRouted, envelope: Envelope) -> Reply:
+        self._requests[message.ordinal].routing.append(message)
+        return NOTHING
+
+    @handles(PassOutputs)
+    def record(self, message: PassOutputs, envelope: Envelope) -> Reply:
+        log = self._pass_ends.get(message.scheduler_id)
+        if log is None:
+            log = self._pass_ends[message.scheduler_id] = array("d")
+        begin = len(log)
+        log.extend(message.ends_ms)
+        end = len(log)
+        slices = self._slices
+        for ordinal in message.emitted:
+            own = slices[ordinal]
+            if own and own[-1] == begin:
+                own[-1] = end
+            else:
+                own += (begin, end)
+        for admission in message.admissions:
+            self._requests[admission.ordinal].admissions.append(admission)
+        for terminal in message.terminals:
+            request = self._requests[terminal.ordinal]
+            request.terminal_time_ms = message.ends_ms[-1]
+            request.status = terminal.status
+            request.reason = terminal.reason
+        self._committed_prefill_tokens += message.committed_prefill_tokens
+        return NOTHING
+
+    @handles(ConcludeRun)
+    def conclude(self, message: ConcludeRun, envelope: Envelope) -> Reply:
+        figures = RunFigures(
+            committed_prefill_tokens=self._committed_prefill_tokens,
+            worker_seconds=message.worker_seconds,
+            gpus_per_worker=self._gpus_per_worker,
+            wall_time_ms=message.wall_time_ms,
+            sla=self._sla,
+        )
+        report = build_report(
+            self._timelines(),
+            figures,
+            record_per_request=self._record_per_request,
+            warnings=list(message.warnings),
+        )
+        return Reply(result=report)
+
+    def _timelines(self) -> Timelines:
+        logs = {rank: np.frombuffer(log) for rank, log in self._pass_ends.items()}
+        pieces = [np.empty(0)]
+        offsets = np.zeros(len(self._requests) + 1, dtype=np.int64)
+        count = 0
+        for index, (request, slices) in enumerate(zip(self._requests, self._slices, strict=True)):
+            if slices:
+                log = logs[request.routing[-1].scheduler_id]
+                for begin, end in zip(slices[::2], slices[1::2], strict=True):
+                    pieces.append(log[begin:end])
+                    count += end - begin
+            offsets[index + 1] = count
+        return Timelines(self._requests, np.concatenate(pieces), offsets)

@@ -1,0 +1,111 @@
+"""The per-request records of `requests.jsonl`."""
+
+from __future__ import annotations
+
+from actors.reporting.latencies import Floats, Latencies
+from actors.reporting.timeline import RequestTimeline, Timelines
+from messages.report import AdmissionEntry, RequestRecord, RoutingEntry
+from messages.requests import RequestRouted
+
+POOL = "agg"
+
+
+def request_records(timelines: Timelines, latencies: Latencies) -> list[RequestRecord]:
+    """Return a record per terminal request of an aggregated run, by arrival time and then release order."""
+    columns = zip(
+        timelines.requests,
+        latencies.tokens.tolist(),
+        _optional(latencies.first_ms),
+        _optional(latencies.last_ms),
+        _optional(latencies.ttft_ms),
+        _optional(latencies.ttst_ms),
+        _optional(latencies.e2e_ms),
+        _optional(latencies.tpot_ms),
+        strict=True,
+    )
+    records = [_record(*row) for row in columns if row[0].status is not None]
+    records.sort(key=lambda record: record.arrival_time_ms)
+    return records
+
+
+def _optional(values: Floats) -> list[float | None]:
+    """NaN becomes None."""
+    return [value if value == value else None for value in values.tolist()]
+
+
+def _record(
+    request: RequestTimeline,
+    tokens: int,
+    first_ms: float | None,
+    last_ms: float | None,
+    ttft_ms: float | None,
+    ttst_ms: float | None,
+    e2e_ms: float | None,
+    tpot_ms: float | None,
+) -> RequestRecord:
+    assert request.status is not None
+    assert request.terminal_time_ms is not None
+    arrived, admissions = request.arrived, request.admissions
+    return RequestRecord(
+        request_id=arrived.request_id,
+        session_id=arrived.session_id,
+        turn_index=arrived.turn_index,
+        metadata=arrived.metadata,
+        arrival_time_ms=arrived.arrival_time_ms,
+        dispatched_at_ms=None,
+        first_admit_ms=admissions[0].at_ms if admissions else None,
+        terminal_time_ms=request.terminal_time_ms,
+        first_token_ms=first_ms,
+        last_token_ms=last_ms,
+        ttft_ms=ttft_ms,
+        ttst_ms=ttst_ms,
+        e2e_latency_ms=e2e_ms,
+        itl_ms=tpot_ms,
+        input_length=arrived.input_length,
+        requested_output_length=arrived.requested_output_length,
+        output_length=tokens,
+        reused_input_tokens=max((admission.reused_tokens for admission in admissions), default=0),
+        prefill_worker_idx=None,
+        decode_worker_idx=request.routing[0].scheduler_id if request.routing else None,
+        prefill_admit_ms=None,
+        source_held_ms=None,
+        destination_reserved_ms=None,
+        destination_activated_ms=None,
+        decode_admit_ms=None,
+        source_released_ms=None,
+        decode_reused_input_tokens=None,
+        prefill_route_overlap_tokens=None,
+        decode_route_overlap_tokens=None,
+        routing_history=_routing_history(request),
+        admission_history=[
+            AdmissionEntry(ordinal, ordinal, POOL, admission.at_ms, admission.reused_tokens, ordinal > 0)
+            for ordinal, admission in enumerate(admissions)
+        ],
+        admission_count=len(admissions),
+        readmission_count=max(len(admissions) - 1, 0),
+        pressure_record_ordinals=[],
+        terminal_status=request.status.value,
+        terminal_reason=request.reason,
+    )
+
+
+def _routing_history(request: RequestTimeline) -> list[RoutingEntry]:
+    return [
+        RoutingEntry(
+            pool=POOL,
+            outcome="immediate" if routed.queue_entered_at_ms is None else "queued",
+            queue_entered_at_ms=routed.queue_entered_at_ms,
+            released_at_ms=routed.released_at_ms,
+            queue_wait_ms=_queue_wait_ms(routed),
+            logical_worker_id=routed.worker_id,
+            scheduler_id=routed.scheduler_id,
+            dp_rank=routed.dp_rank,
+        )
+        for routed in request.routing
+    ]
+
+
+def _queue_wait_ms(routed: RequestRouted) -> float:
+    if routed.queue_entered_at_ms is None or routed.released_at_ms is None:
+        return 0.0
+    return max(routed.released_at_ms - routed.queue_entered_at_ms, 0.0)

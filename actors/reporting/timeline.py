@@ -1,0 +1,63 @@
+"""What a run recorded, in the form that the report is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from messages.passes import Admission
+from messages.requests import RequestArrived, RequestRouted, Status
+from messages.spec import Sla
+
+
+@dataclass(slots=True)
+class RequestTimeline:
+    """The life of one request, without its tokens. Times in simulated ms.
+
+    routing, admissions: in the order in which they happened.
+    terminal_time_ms, status: None while the request has not ended.
+    reason: why it did not complete, where it ended otherwise.
+    """
+
+    arrived: RequestArrived
+    routing: list[RequestRouted] = field(default_factory=list)
+    admissions: list[Admission] = field(default_factory=list)
+    terminal_time_ms: float | None = None
+    status: Status | None = None
+    reason: str | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the request takes part in the statistics: completed, and admitted at least once."""
+        return self.status is Status.COMPLETED and bool(self.admissions)
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """All requests of a run in release order, and when each of their tokens became visible.
+
+    token_times_ms: the token times of the first request, then those of the second, and so on.
+    token_offsets: int64, one longer than `requests`; request i owns `token_times_ms[offsets[i]:offsets[i + 1]]`.
+    """
+
+    requests: list[RequestTimeline]
+    token_times_ms: NDArray[np.float64]
+    token_offsets: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """What the report needs of a run beside its requests.
+
+    committed_prefill_tokens: tokens computed for prompts that were not yet built.
+    worker_seconds: provisioned workers times simulated seconds. gpus_per_worker: GPUs of one worker.
+    wall_time_ms: host time of the run.
+    """
+
+    committed_prefill_tokens: int
+    worker_seconds: float
+    gpus_per_worker: int
+    wall_time_ms: float
+    sla: Sla

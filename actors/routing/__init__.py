@@ -1,0 +1,1 @@
+"""Placement: the router actor and the policies it asks."""

@@ -1,0 +1,77 @@
+"""The router actor: carries the conversation between client, workers and pool to a placement policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.names import COLLECTOR, worker_name
+from actors.routing.placement import Placement, PlacementPolicy
+from actors.runtime import SimActor, handles
+from messages.envelope import NOTHING, Envelope, Outgoing, Reply
+from messages.passes import PassOutputs
+from messages.requests import Dispatch, PlaceRequest, RequestRouted
+from messages.scaling import TopologySettled, WorkerDraining, WorkerReady, WorkerRemoved
+
+
+class Router(SimActor):
+    """Places requests as its policy says, at once or when the policy releases them."""
+
+    def __init__(self, policy: PlacementPolicy) -> None:
+        super().__init__()
+        self._policy = policy
+        self._scheduler_ids: dict[int, tuple[int, ...]] = {}
+        self._queued_at_ms: dict[int, float] = {}
+
+    @handles(PlaceRequest)
+    def place(self, message: PlaceRequest, envelope: Envelope) -> Reply:
+        decision = self._policy.place(message.request, envelope.at_ms)
+        if decision.placement is None:
+            self._queued_at_ms[message.request.ordinal] = envelope.at_ms
+            return self._dispatch(decision.released, envelope)
+        return self._dispatch((decision.placement, *decision.released), envelope)
+
+    @handles(PassOutputs)
+    def observe(self, message: PassOutputs, envelope: Envelope) -> Reply:
+        policy, now_ms = self._policy, envelope.at_ms
+        released: list[Placement] = []
+        if message.kv_events:
+            released += policy.observe(message.worker_id, message.dp_rank, message.kv_events, now_ms)
+        for ordinal in message.first_tokens:
+            released += policy.prefill_completed(ordinal, now_ms)
+        for terminal in message.terminals:
+            released += policy.request_terminal(terminal.ordinal, now_ms)
+        return self._dispatch(released, envelope)
+
+    @handles(WorkerReady)
+    def worker_ready(self, message: WorkerReady, envelope: Envelope) -> Reply:
+        self._scheduler_ids[message.worker_id] = message.scheduler_ids
+        return self._dispatch(self._policy.worker_ready(message.worker_id, message.scheduler_ids), envelope)
+
+    @handles(WorkerDraining)
+    def worker_draining(self, message: WorkerDraining, envelope: Envelope) -> Reply:
+        return self._dispatch(self._policy.worker_draining(message.worker_id), envelope)
+
+    @handles(WorkerRemoved)
+    def worker_removed(self, message: WorkerRemoved, envelope: Envelope) -> Reply:
+        return self._dispatch(self._policy.worker_removed(message.worker_id), envelope)
+
+    @handles(TopologySettled)
+    def topology_settled(self, message: TopologySettled, envelope: Envelope) -> Reply:
+        return self._dispatch(self._policy.topology_settled(envelope.at_ms), envelope)
+
+    def _dispatch(self, placements: Iterable[Placement], envelope: Envelope) -> Reply:
+        outbox = []
+        for placement in placements:
+            request, worker_id, rank = placement.request, placement.worker_id, placement.dp_rank
+            queued_at_ms = self._queued_at_ms.pop(request.ordinal, None)
+            routed = RequestRouted(
+                request.ordinal,
+                worker_id,
+                self._scheduler_ids[worker_id][rank],
+                rank,
+                queued_at_ms,
+                None if queued_at_ms is None else envelope.at_ms,
+            )
+            outbox.append(Outgoing(COLLECTOR, routed))
+            outbox.append(Outgoing(worker_name(worker_id), Dispatch(request, rank)))
+        return Reply(outbox=outbox) if outbox else NOTHING

@@ -1,0 +1,162 @@
+"""From a file, a mapping or a ReplaySpec to a checked ReplaySpec."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from actors.spec.faults import find_faults, impossible_values
+from actors.spec.overrides import apply_overrides
+from actors.spec.scope import drop_neutral
+from messages.errors import InputError
+from messages.spec import AggregatedTopology, InlineRequest, ReplaySpec, SyntheticWorkload
+from messages.spec_checks import check_load_control, check_requests, check_source, check_spec
+
+Part = TypeVar("Part")
+
+SpecSource = str | Path | Mapping[str, Any] | ReplaySpec
+
+
+class LoadedSpec(NamedTuple):
+    """A checked document and the folder that its relative paths start from."""
+
+    spec: ReplaySpec
+    base_dir: Path
+
+
+def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
+    """Load, override and check a document.
+
+    source: the path of a JSON file, its content as a mapping, or a ReplaySpec. Relative paths inside start from the
+        folder of the file, or else from the working directory.
+    overrides: `PATH=VALUE` texts, see `apply_overrides`.
+    Raises InputError with every finding, each a line that begins with the file name and the path of the field.
+    """
+    if isinstance(source, str | Path):
+        label, base_dir = str(source), Path(source).parent
+        document = _read(Path(source), label)
+    else:
+        label, base_dir = "spec", Path()
+        document = _plain(source)
+    apply_overrides(document, overrides)
+    findings = impossible_values(document)
+    if findings:
+        raise InputError(*_labelled(label, findings))
+    return LoadedSpec(_convert(document, label), base_dir)
+
+
+def document_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document."""
+    schema = msgspec.json.schema(ReplaySpec)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["$defs"]["ReplaySpec"]["oneOf"] = [{"required": ["requests"]}, {"required": ["workload"]}]
+    return schema
+
+
+def _convert(document: dict[str, Any], label: str) -> ReplaySpec:
+    drop_neutral(document)
+    try:
+        spec = msgspec.convert(document, ReplaySpec)
+    except msgspec.ValidationError as error:
+        findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec))
+        findings += _joint_findings(document)
+        raise InputError(*_labelled(label, findings or [str(error)])) from None
+    # A decoder lets the tag of a lone struct be absent; the document requires it.
+    findings = find_faults(document["topology"], msgspec.inspect.type_info(AggregatedTopology), "topology")
+    findings += check_spec(spec)
+    if findings:
+        raise InputError(*_labelled(label, findings))
+    return spec
+
+
+def _joint_findings(document: dict[str, Any]) -> list[str]:
+    """Check what involves several parts of a document of which some part cannot be converted."""
+    findings = check_source("requests" in document, "workload" in document)
+    workload = _converted(document.get("workload"), SyntheticWorkload)
+    max_in_flight = document.get("max_in_flight")
+    if workload is not None and (max_in_flight is None or isinstance(max_in_flight, int)):
+        findings += check_load_control(workload, max_in_flight)
+    rows = document.get("requests")
+    if isinstance(rows, list):
+        findings += check_requests([_converted(row, InlineRequest) for row in rows])
+    return findings
+
+
+def _converted(value: object, part: type[Part]) -> Part | None:
+    try:
+        return msgspec.convert(value, part)
+    except msgspec.ValidationError:
+        return None
+
+
+def _plain(source: Mapping[str, Any] | ReplaySpec) -> dict[str, Any]:
+    """Copy a document given from Python into what its JSON would hold."""
+
+    def encode(value: object) -> object:
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+
+    try:
+        document = msgspec.to_builtins(source, str_keys=True, enc_hook=encode)
+    except (TypeError, RecursionError) as error:
+        raise InputError(f"spec: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError(f"spec: expected a path, a mapping or a ReplaySpec, got {type(source).__name__}")
+    return document
+
+
+def _read(path: Path, label: str) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{label}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{label}: is a directory; expected a JSON file") from None
+    except OSError as error:
+        raise InputError(f"{label}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{label}: is not UTF-8 text (byte {error.object[error.start]:#04x} at {error.start})"
+        ) from None
+    except ValueError as error:  # a path that no file system can hold, such as one with a zero byte
+        raise InputError(f"{label!r}: is not a path: {error}") from None
+    if not text.strip():
+        raise InputError(f"{label}: is empty; expected a JSON object")
+    return _parse(text, label)
+
+
+def _parse(text: str, label: str) -> dict[str, Any]:
+    repeated: list[str] = []
+
+    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = [name for name, _ in pairs]
+            repeated.extend(name for name in entries if names.count(name) > 1)
+        return entries
+
+    try:
+        document = json.loads(text, object_pairs_hook=to_object)
+    except json.JSONDecodeError as error:
+        what = error.msg[:1].lower() + error.msg[1:]
+        raise InputError(f"{label}:{error.lineno}: column {error.colno}: JSON is malformed: {what}") from None
+    except RecursionError:
+        raise InputError(f"{label}: JSON is nested too deeply") from None
+    except ValueError as error:  # integers of thousands of digits
+        raise InputError(f"{label}: JSON cannot be read: {error}") from None
+    if repeated:
+        raise InputError(*(f"{label}: the key {json.dumps(name)} occurs twice in one object" for name in repeated))
+    if not isinstance(document, dict):
+        kind = "a list" if isinstance(document, list) else json.dumps(document)[:60]
+        raise InputError(f"{label}: expected a JSON object, got {kind}")
+    return document
+
+
+def _labelled(label: str, findings: Sequence[str]) -> list[str]:
+    return [f"{label}: {finding}" for finding in findings]

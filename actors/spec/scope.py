@@ -1,0 +1,87 @@
+"""What the document format has beyond this version: neutral values that may stand, and names that are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SGLANG_DEFAULTS = {
+    "schedule_policy": "fifo",
+    "max_prefill_tokens": 16384,
+    "chunked_prefill_size": 8192,
+    "clip_max_new_tokens": 4096,
+    "schedule_conservativeness": 1.0,
+}
+_TRTLLM_DEFAULTS = {"capacity_scheduler_policy": "guaranteed_no_evict"}
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "engine": (None,),
+    "sla": (None,),
+    "requests": (None,),
+    "workload": (None,),
+    "telemetry": (None,),
+    "encoder": (None,),
+    "engine.dp_size": (1,),
+    "engine.prefill": (None,),
+    "engine.decode": (None,),
+    "engine.num_gpu_blocks_is_explicit": (False, True),
+    "engine.kv_eviction_policy": ("lru",),
+    "engine.prefill_context_parallel_size": (1,),
+    "engine.rank.worker_type": ("aggregated",),
+    "engine.rank.prefill_schedule_interval": (1,),
+    "engine.rank.prefill_decode_interval": (0,),
+    "engine.rank.aic_nextn": (None,),
+    "engine.rank.aic_nextn_accept_rates": (None,),
+    "engine.rank.aic_mtp_seed": (42, None),
+    "engine.rank.sglang": (_SGLANG_DEFAULTS, None),
+    "engine.rank.trtllm": (_TRTLLM_DEFAULTS, None),
+    "engine.rank.kv_cache_bytes_per_token": (None,),
+    "engine.rank.kv_cache_capacity_bytes": (None,),
+    "engine.rank.kv_cache_groups": (None,),
+    "engine.rank.native_host_offload": (None,),
+    "engine.rank.g3_offload": (None,),
+    "engine.rank.state_cache": (None,),
+    "engine.rank.prefix_match_unit": (None,),
+    "adapters.placement.config": ({},),
+    "adapters.scaling.config": ({},),
+    "workload.agentic_lanes": (None,),
+    "workload.execution_model": (None,),
+    "workload.weka_nested_timestamp_basis": (None,),
+}
+"""Path -> values that mean "not used": they are dropped before validation. An object stands for any part of itself."""
+
+LATER_NAMES: dict[str, frozenset[str]] = {
+    "topology.kind": frozenset({"disaggregated"}),
+    "engine.rank.backend": frozenset({"sglang", "trtllm"}),
+    "adapters.placement.provider": frozenset({"kv_router"}),
+    "adapters.scaling.provider": frozenset({"schedule", "planner"}),
+    "workload.format": frozenset({"agentic_mooncake", "agentic-mooncake", "weka", "dynamo"}),
+}
+"""Path -> values that are right in the document format but not supported by this version."""
+
+
+def drop_neutral(document: dict[str, Any]) -> None:
+    """Remove, in place, every key of `NEUTRAL` that holds one of its neutral values."""
+    for path, neutral in NEUTRAL.items():
+        *parents, name = path.split(".")
+        holder: Any = document
+        for parent in parents:
+            holder = holder.get(parent) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and name in holder and any(_same(holder[name], value) for value in neutral):
+            del holder[name]
+
+
+def only_supported(path: str) -> str | None:
+    """Say what this version supports at a path that it knows only as unsupported; None for any other path."""
+    neutral = NEUTRAL.get(path)
+    if neutral is None:
+        return None
+    if isinstance(neutral[0], str | int) and not isinstance(neutral[0], bool):
+        shown = f'"{neutral[0]}"' if isinstance(neutral[0], str) else str(neutral[0])
+        return f"this version supports only {shown}"
+    return "this version does not support it; remove it"
+
+
+def _same(value: Any, neutral: Any) -> bool:
+    if isinstance(neutral, dict) and isinstance(value, dict):
+        return all(name in neutral and _same(entry, neutral[name]) for name, entry in value.items())
+    return type(value) is type(neutral) and bool(value == neutral)

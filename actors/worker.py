@@ -1,0 +1,106 @@
+"""A logical worker around an engine: when a pass starts, and when its outputs become visible."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from actors.names import CLIENT, COLLECTOR, ROUTER, worker_name
+from actors.runtime import SimActor, handles
+from engines.engine import Engine, Pass
+from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
+from messages.passes import PassCompleted, PassOutputs, StartPass
+from messages.requests import Dispatch
+
+
+class Worker(SimActor):
+    """Offers to start a pass whenever it is idle and has work; publishes a pass at its end.
+
+    A run of merged passes is cut where a new request could change the next pass: its completion is
+    revoked and, for the passes that remain, sent again.
+    """
+
+    def __init__(self, worker_id: int, scheduler_ids: tuple[int, ...], engine: Engine) -> None:
+        super().__init__()
+        self._worker_id = worker_id
+        self._scheduler_ids = scheduler_ids
+        self._name = worker_name(worker_id)
+        self._engine = engine
+        self._in_flight: Pass | None = None
+        self._passes = 0
+        """How many passes of the run in flight will take place."""
+        self._pass_id = 0
+
+    @handles(Dispatch)
+    def accept_request(self, message: Dispatch, envelope: Envelope) -> Reply:
+        self._engine.submit(message.dp_rank, message.request)
+        current = self._in_flight
+        if current is None:
+            return Reply(offering=True)
+        if self._passes == 1 or not current.cut_on_submit:
+            return NOTHING
+        return self._cut(current, envelope)
+
+    @handles(StartPass)
+    def start_pass(self, message: StartPass, envelope: Envelope) -> Reply:
+        begun = self._engine.begin_pass(envelope.at_ms)
+        if not begun.has_effect:
+            return Reply(offering=True)
+        self._in_flight = begun
+        self._passes = len(begun.ends_ms)
+        if begun.ends_ms[-1] == envelope.at_ms:
+            return self._end_pass()
+        return Reply(outbox=(self._completion(begun),))
+
+    @handles(PassCompleted)
+    def complete_pass(self, message: PassCompleted, envelope: Envelope) -> Reply:
+        return self._end_pass()
+
+    def _cut(self, current: Pass, envelope: Envelope) -> Reply:
+        """End the run at its first boundary after now, or at now if the next pass has not started yet."""
+        passes = bisect_right(current.ends_ms, envelope.at_ms)
+        at_boundary = passes > 0 and current.ends_ms[passes - 1] == envelope.at_ms
+        if at_boundary and envelope.round == 1 and envelope.phase < Phase.START:
+            self._passes = passes
+            return self._end_pass(revoke=True)
+        if passes + 1 == self._passes:
+            return NOTHING
+        self._passes = passes + 1
+        return Reply(outbox=(self._completion(current),), revoke=True)
+
+    def _completion(self, current: Pass) -> Outgoing:
+        return Outgoing(
+            self._name,
+            PassCompleted(self._worker_id, self._pass_id, self._passes),
+            current.ends_ms[self._passes - 1],
+            Phase.COMPLETIONS,
+            self._worker_id,
+        )
+
+    def _end_pass(self, *, revoke: bool = False) -> Reply:
+        current, passes = self._in_flight, self._passes
+        assert current is not None
+        self._in_flight = None
+        self._pass_id += passes
+        ends_ms = current.ends_ms if passes == len(current.ends_ms) else current.ends_ms[:passes]
+        outbox: list[Outgoing] = []
+        for rank in self._engine.end_pass(passes):
+            outputs = PassOutputs(
+                worker_id=self._worker_id,
+                dp_rank=rank.dp_rank,
+                scheduler_id=self._scheduler_ids[rank.dp_rank],
+                ends_ms=ends_ms,
+                emitted=rank.emitted,
+                first_tokens=rank.first_tokens,
+                terminals=rank.terminals,
+                admissions=rank.admissions,
+                committed_prefill_tokens=rank.committed_prefill_tokens,
+                preemptions=rank.preemptions,
+                kv_events=rank.kv_events,
+                metrics=rank.metrics,
+            )
+            if rank.kv_events or rank.first_tokens or rank.terminals:
+                outbox.append(Outgoing(ROUTER, outputs))
+            outbox.append(Outgoing(COLLECTOR, outputs))
+            if rank.terminals:
+                outbox.append(Outgoing(CLIENT, outputs))
+        return Reply(outbox=outbox, offering=self._engine.has_work, revoke=revoke)

@@ -1,0 +1,66 @@
+"""Requests spelled out in the spec: a flat list in order of arrival."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from actors.workload.prompt_sources import FreshPrompts, TokenPrompts, TokenTurn, authored, counted_up
+from actors.workload.source import Prompts, Session, Turn, Workload
+from engines.prompts import TokenIdentities, TraceBlockIdentities
+from messages.errors import InputError
+from messages.spec import InlineRequest, RankSpec
+
+
+def lower_requests(requests: list[InlineRequest], rank: RankSpec, max_in_flight: int | None) -> Workload:
+    """Return the workload of a list of requests; arrivals are neither normalised nor sped up."""
+    for index, request in enumerate(requests):
+        if not math.isfinite(request.arrival_time_ms):
+            raise InputError(f"requests[{index}].arrival_time_ms: expected a finite number >= 0")
+        if request.input_tokens < 1:
+            raise InputError(f"requests[{index}].input_tokens: expected an integer >= 1, got 0")
+    ordered = sorted(enumerate(requests), key=lambda entry: entry[1].arrival_time_ms)
+    sessions = [Session((_turn(request),), request.arrival_time_ms) for _, request in ordered]
+    return Workload(sessions=sessions, prompts=_prompts(ordered, rank), max_in_flight=max_in_flight)
+
+
+def _turn(request: InlineRequest) -> Turn:
+    return Turn(
+        request.id,
+        request.input_tokens,
+        _output_length(request),
+        session_id=request.session_id,
+        turn_index=request.turn_index,
+        metadata=request.metadata,
+    )
+
+
+def _output_length(request: InlineRequest) -> int:
+    """Return the tokens to generate: authored ids win over `output_tokens`, whatever their number."""
+    return request.output_tokens if request.output_token_ids is None else len(request.output_token_ids)
+
+
+def _prompts(ordered: list[tuple[int, InlineRequest]], rank: RankSpec) -> Prompts:
+    if all(request.input_token_ids is None and request.output_token_ids is None for _, request in ordered):
+        # Length-only prompts differ in their first token already.
+        identities = TraceBlockIdentities(rank.tokens_per_block, rank.tokens_per_block, rank.num_gpu_blocks)
+        return FreshPrompts(identities, [request.input_tokens for _, request in ordered])
+    return TokenPrompts(
+        TokenIdentities(rank.tokens_per_block),
+        [[_token_turn(index, request)] for index, request in ordered],
+        accumulate=False,
+        max_tokens=rank.num_gpu_blocks * rank.tokens_per_block,
+        max_model_len=rank.max_model_len,
+    )
+
+
+def _token_turn(index: int, request: InlineRequest) -> TokenTurn:
+    prompt = partial(counted_up, index)
+    if request.input_token_ids is not None:
+        prompt = partial(authored, np.array(request.input_token_ids, np.uint32))
+    output = None
+    if request.output_token_ids is not None:
+        output = partial(authored, np.array(request.output_token_ids, np.uint32))
+    return TokenTurn(request.input_tokens, prompt, _output_length(request), output)

@@ -1,0 +1,120 @@
+"""Durations as the clock sees them: a timing model's results, scaled by a ratio and rounded to whole nanoseconds.
+
+A duration is an integer number of nanoseconds: the nearest to the exact value of the double, ties to even. The float
+product with 1e9 is rounded itself, so near a tie the integer is found with exact integer arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.timing.model import TimingModel
+from messages.errors import ReplayError
+
+_NS = 10**9
+_NEAR_TIE = 1e-6
+# Up to 11 days, seconds -> nanoseconds is the exact inverse of nanoseconds -> seconds.
+_SAFE_NS = 1e15
+_LONG_MS = 1e9
+
+
+def nanoseconds(seconds: float) -> int:
+    """The integer nearest to `seconds` * 10**9, computed exactly, ties to even."""
+    product = seconds * 1e9
+    if product < 1e9:
+        whole = math.floor(product)
+        fraction = product - whole
+        if abs(fraction - 0.5) > _NEAR_TIE:
+            return whole + (fraction > 0.5)
+    numerator, denominator = seconds.as_integer_ratio()
+    whole, rest = divmod(numerator * _NS, denominator)
+    if 2 * rest > denominator or (2 * rest == denominator and whole % 2):
+        whole += 1
+    return whole
+
+
+def seconds(ns: int) -> float:
+    """Nanoseconds as seconds, whole and fractional part converted separately."""
+    return float(ns // _NS) + float(ns % _NS) / 1e9
+
+
+def scaled(raw_ms: float, ratio: float) -> float:
+    """A model's result in ms as the value added to the clock. A ratio of 0 leaves it unscaled."""
+    ns = nanoseconds(raw_ms / 1000.0)
+    if ratio > 0.0 and ns > 0 and (ratio != 1.0 or ns > _SAFE_NS):
+        quotient = seconds(ns) / ratio
+        if quotient == math.inf:
+            raise ReplayError(f"a pass of {raw_ms} ms at a speed-up ratio of {ratio} has no finite duration")
+        ns = nanoseconds(quotient)
+    return seconds(ns) * 1000.0
+
+
+def scaled_run(raw_ms: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """`scaled` for many results at once, equal to the last bit."""
+    ns = _nanoseconds_run(raw_ms / 1000.0)
+    if ratio > 0.0 and ratio != 1.0:
+        ns = np.where(ns > 0, _nanoseconds_run(_seconds_run(ns) / ratio), ns)
+    return _seconds_run(ns) * 1000.0
+
+
+def _nanoseconds_run(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    product = values * 1e9
+    whole = np.floor(product)
+    fraction = product - whole
+    ns = whole + (fraction > 0.5)
+    # From one second on, the rounding of the product could hide a tie.
+    unsure = np.nonzero((np.abs(fraction - 0.5) <= _NEAR_TIE) | (product >= 1e9))[0]
+    for index in unsure.tolist():
+        ns[index] = nanoseconds(float(values[index]))
+    return ns
+
+
+def _seconds_run(ns: NDArray[np.float64]) -> NDArray[np.float64]:
+    whole = np.floor_divide(ns, 1e9)
+    result: NDArray[np.float64] = whole + (ns - whole * 1e9) / 1e9
+    return result
+
+
+class Durations:
+    """Prefill and decode times of one rank's passes, ready to be added to the clock.
+
+    capacity_tokens: tokens that the rank's KV cache holds.
+    """
+
+    def __init__(
+        self, model: TimingModel, speedup_ratio: float, decode_speedup_ratio: float, capacity_tokens: int
+    ) -> None:
+        self._model = model
+        self._prefill_ratio = speedup_ratio
+        self._decode_ratio = speedup_ratio * decode_speedup_ratio
+        self._capacity_tokens = capacity_tokens
+
+    def prefill_ms(self, count: int, isl: int, prefix: int) -> float:
+        """Time for a prefill batch of `count` requests with `isl` tokens in all, `prefix` of them known already."""
+        raw = self._model.prefill_ms(count, isl // count, prefix // count)
+        return scaled(_valid(raw, "prefill"), self._prefill_ratio)
+
+    def decode_ms(self, count: int, kv_tokens: int) -> float:
+        """Time for one token each of `count` requests with `kv_tokens` in all."""
+        raw = self._model.decode_ms(count, kv_tokens, self._capacity_tokens)
+        return scaled(_valid(raw, "decode"), self._decode_ratio)
+
+    def decode_run_ms(self, count: int, kv_tokens: int, passes: int) -> NDArray[np.float64]:
+        """`decode_ms` of `passes` passes in a row, each adding `count` tokens."""
+        tokens = np.arange(kv_tokens, kv_tokens + count * passes, count)
+        raw = self._model.decode_run_ms(count, tokens, self._capacity_tokens)
+        shortest, longest = raw.min(), raw.max()
+        if not (shortest >= 0.0 and longest < _LONG_MS):
+            return np.array([scaled(_valid(value, "decode"), self._decode_ratio) for value in raw.tolist()])
+        return scaled_run(raw, self._decode_ratio)
+
+
+def _valid(raw_ms: float, kind: str) -> float:
+    if not 0.0 <= raw_ms < math.inf:
+        raise ReplayError(
+            f"the timing model returned an invalid {kind} duration of {raw_ms} ms; it must be finite and at least 0"
+        )
+    return raw_ms

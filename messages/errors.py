@@ -1,0 +1,15 @@
+"""Errors a user can meet. Each message is one line that says where, what was found and what to do."""
+
+from __future__ import annotations
+
+
+class InputError(Exception):
+    """Bad input: the spec, a file it names, or the command line. Carries every finding, a line each."""
+
+    def __init__(self, *findings: str) -> None:
+        super().__init__("\n".join(findings))
+        self.findings = findings
+
+
+class ReplayError(Exception):
+    """The run failed: a dead end, a livelock, or a fault inside an actor."""

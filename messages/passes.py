@@ -1,0 +1,84 @@
+"""Passes of a worker: start, end, and what they produced."""
+
+from __future__ import annotations
+
+from array import array
+
+import msgspec
+
+from messages.kv import KvEvent
+from messages.requests import Status
+
+
+class StartPass(msgspec.Struct, frozen=True, gc=False):
+    """The coordinator takes up a worker's standing offer: form a pass now."""
+
+
+class PassCompleted(msgspec.Struct, frozen=True, gc=False):
+    """A worker's own message, due at the end of the pass (or run of passes) it started."""
+
+    worker_id: int
+    pass_id: int
+    passes: int = 1
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False):
+    """A request entered the running set at the start of a pass, reusing cached tokens."""
+
+    ordinal: int
+    at_ms: float
+    reused_tokens: int
+
+
+class Terminal(msgspec.Struct, frozen=True, gc=False):
+    """The end of a request, at the end of the pass that carries it; `reason` where it did not complete."""
+
+    ordinal: int
+    status: Status
+    reason: str | None = None
+
+
+class ForwardPassMetrics(msgspec.Struct, frozen=True, gc=False):
+    """What one pass of one rank worked on. Variances are population variances of lengths in tokens."""
+
+    wall_time_s: float
+    num_prefill_requests: int
+    sum_prefill_tokens: int
+    var_prefill_length: float
+    sum_prefill_kv_tokens: int
+    num_decode_requests: int
+    sum_decode_kv_tokens: int
+    var_decode_kv_tokens: float
+    num_queued_prefill: int
+    sum_queued_prefill_tokens: int
+    var_queued_prefill_length: float
+    num_queued_decode: int
+    sum_queued_decode_kv_tokens: int
+    var_queued_decode_kv_tokens: float
+
+
+class PassOutputs(msgspec.Struct, frozen=True, gc=False):
+    """What one rank's pass, or run of identical decode passes, made visible at its end.
+
+    ends_ms: end time of every pass that this message stands for, ascending.
+    emitted: requests that emitted one token at the end of each of these passes, in order.
+    first_tokens: those of `emitted` whose first token is among them.
+    terminals: requests that ended at the last of `ends_ms`, in output order.
+    committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
+    """
+
+    worker_id: int
+    dp_rank: int
+    scheduler_id: int
+    ends_ms: array[float]
+    emitted: tuple[int, ...]
+    first_tokens: tuple[int, ...] = ()
+    terminals: tuple[Terminal, ...] = ()
+    admissions: tuple[Admission, ...] = ()
+    committed_prefill_tokens: int = 0
+    preemptions: int = 0
+    kv_events: tuple[KvEvent, ...] = ()
+    metrics: ForwardPassMetrics | None = None
+
+
+PassMessage = StartPass | PassCompleted | PassOutputs

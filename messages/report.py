@@ -1,0 +1,114 @@
+"""What a replay returns: the summary and one record per terminal request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Number = int | float
+
+
+class RoutingEntry(msgspec.Struct, frozen=True, omit_defaults=False):
+    """One placement of a request. Times in ms; `*_tokens` in tokens, `*_blocks` in blocks."""
+
+    pool: str
+    outcome: str
+    queue_entered_at_ms: float | None
+    released_at_ms: float | None
+    queue_wait_ms: float
+    logical_worker_id: int
+    scheduler_id: int
+    dp_rank: int
+    reported_overlap_tokens: int = 0
+    selected_overlap_blocks: int | None = None
+    best_available_overlap_blocks: int | None = None
+    overlap_regret_blocks: int | None = None
+    placement_replica_id: int | None = None
+
+
+class AdmissionEntry(msgspec.Struct, frozen=True):
+    """One admission of a request to a scheduler's running set."""
+
+    admission_ordinal: int
+    pool_admission_ordinal: int
+    pool: str
+    at_ms: float
+    reused_input_tokens: int
+    is_readmission: bool
+
+
+class RequestRecord(msgspec.Struct, frozen=True):
+    """The timeline of one terminal request. Times and latencies in simulated ms, lengths in tokens."""
+
+    request_id: str
+    session_id: str | None
+    turn_index: int | None
+    metadata: Any
+    arrival_time_ms: float
+    dispatched_at_ms: float | None
+    first_admit_ms: float | None
+    terminal_time_ms: float
+    first_token_ms: float | None
+    last_token_ms: float | None
+    ttft_ms: float | None
+    ttst_ms: float | None
+    e2e_latency_ms: float | None
+    itl_ms: float | None
+    input_length: int
+    requested_output_length: int
+    output_length: int
+    reused_input_tokens: int
+    prefill_worker_idx: int | None
+    decode_worker_idx: int | None
+    prefill_admit_ms: float | None
+    source_held_ms: float | None
+    destination_reserved_ms: float | None
+    destination_activated_ms: float | None
+    decode_admit_ms: float | None
+    source_released_ms: float | None
+    decode_reused_input_tokens: int | None
+    prefill_route_overlap_tokens: int | None
+    decode_route_overlap_tokens: int | None
+    routing_history: list[RoutingEntry]
+    admission_history: list[AdmissionEntry]
+    admission_count: int
+    readmission_count: int
+    pressure_record_ordinals: list[int]
+    terminal_status: str
+    terminal_reason: str | None
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """Requests that did not complete, for one way of ending.
+
+    status: `rejected`, `failed`, or `unfinished` for those that the end of the run cut off.
+    reasons: the first few distinct reasons, in release order.
+    """
+
+    status: str
+    count: int
+    reasons: list[str]
+
+
+class ReplayReport(msgspec.Struct, frozen=True):
+    """summary: the flat object of report.json, keys in their documented order.
+
+    requests: a record per terminal request, by arrival time and then release order; None where
+    the spec says `record_per_request: false`.
+    shortfalls: one entry per way of not completing that occurred.
+    warnings: oddities of the input that did not stop the run, a line each.
+    """
+
+    summary: dict[str, Number | str | None]
+    requests: list[RequestRecord] | None
+    shortfalls: list[Shortfall] = []
+    warnings: list[str] = []
+
+
+class ConcludeRun(msgspec.Struct, frozen=True):
+    """The run is over: derive the report. `worker_seconds` of simulated time, `wall_time_ms` of host time."""
+
+    worker_seconds: float
+    wall_time_ms: float
+    warnings: tuple[str, ...] = ()

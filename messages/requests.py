@@ -1,0 +1,76 @@
+"""Arrival, placement and end of a request: client, router, workers and collector."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class Status(enum.StrEnum):
+    """How a request ended."""
+
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    FAILED = "failed"
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """What an engine needs to know of a request.
+
+    ordinal: counter of the run in release order; identifies the request in every message.
+    block_ids: identities of the leading blocks (of the engine's block size) whose content another
+        request may repeat, each standing for its block and everything before it. Blocks beyond
+        them hold content that belongs to this request alone.
+    """
+
+    ordinal: int
+    input_tokens: int
+    output_tokens: int
+    block_ids: tuple[int, ...]
+
+
+class ReleaseArrivals(msgspec.Struct, frozen=True, gc=False):
+    """The client's own alarm: at least one request is ready to be released now."""
+
+
+class RequestArrived(msgspec.Struct, frozen=True, gc=False):
+    """A request entered the cluster. Lengths in tokens."""
+
+    ordinal: int
+    request_id: str
+    session_id: str | None
+    turn_index: int | None
+    arrival_time_ms: float
+    input_length: int
+    requested_output_length: int
+    metadata: Any = None
+
+
+class PlaceRequest(msgspec.Struct, frozen=True, gc=False):
+    """The client asks the router for a worker."""
+
+    request: Request
+
+
+class Dispatch(msgspec.Struct, frozen=True, gc=False):
+    """The router hands a request to the worker it chose, for one of its ranks."""
+
+    request: Request
+    dp_rank: int
+
+
+class RequestRouted(msgspec.Struct, frozen=True, gc=False):
+    """A placement, for the record. The queue times are None for a request that was placed at once."""
+
+    ordinal: int
+    worker_id: int
+    scheduler_id: int
+    dp_rank: int
+    queue_entered_at_ms: float | None = None
+    released_at_ms: float | None = None
+
+
+ArrivalMessage = ReleaseArrivals | RequestArrived
+PlacementMessage = PlaceRequest | Dispatch | RequestRouted

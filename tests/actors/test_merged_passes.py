@@ -1,0 +1,154 @@
+"""Merging runs of identical decode passes changes no result: it equals stepping through every pass."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import replay
+from actors.routing.round_robin import RoundRobin
+from messages.envelope import Envelope, Phase
+from messages.passes import PassCompleted, PassOutputs, StartPass
+from messages.report import ReplayReport
+
+Entry = tuple[Any, ...]
+
+
+class KvAware(RoundRobin):
+    """Round robin that has KV events produced."""
+
+    consumes_kv_events = True
+
+
+@st.composite
+def timing_models(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(("polynomial", "fixed", "profile")))
+    if kind == "fixed":
+        milliseconds = st.sampled_from((0.0, 0.7, 1.0, 10.0))
+        return {"type": "fixed", "prefill_ms": draw(milliseconds), "decode_ms": draw(milliseconds)}
+    if kind == "profile":
+        return {"type": "external", "provider": "dynamo_profile", "config": {"path": "profile.npz"}}
+    return {"type": "polynomial"}
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Rows on a coarse time grid, so that arrivals meet pass boundaries; prompts share prefixes."""
+    rows = []
+    known = set()
+    authored = draw(st.booleans())
+    for index in range(draw(st.integers(1, 12))):
+        ids = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+        outputs = draw(st.integers(0, 25))
+        row: dict[str, Any] = {
+            "timestamp": draw(st.integers(0, 60)) if draw(st.booleans()) else draw(st.floats(0.0, 60.0)),
+            "hash_ids": ids,
+            "input_length": draw(st.integers(8 * len(ids) - 7, 8 * len(ids))),
+            "output_length": outputs,
+            "session_id": draw(st.sampled_from(("x", "y", f"s{index}"))),
+        }
+        if authored:
+            row["output_token_ids"] = [index % 2] * outputs
+        if row["session_id"] in known:
+            row["delay"] = draw(st.sampled_from((0, 1, 10.5)))
+        known.add(row["session_id"])
+        rows.append(row)
+    return rows
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> dict[str, Any]:
+    rank = {
+        "block_size": draw(st.sampled_from((2, 4, 8))),
+        "num_gpu_blocks": draw(st.integers(2, 60)),
+        "max_num_seqs": draw(st.sampled_from((1, 2, 4, None))),
+        "max_num_batched_tokens": draw(st.sampled_from((1, 8, 30, 512, None))),
+        "max_model_len": draw(st.sampled_from((None, None, 40))),
+        "enable_prefix_caching": draw(st.booleans()),
+        "enable_chunked_prefill": draw(st.booleans()),
+        "preemption_mode": draw(st.sampled_from(("lifo", "fifo"))),
+        "speedup_ratio": draw(st.sampled_from((1.0, 1.0, 2.5))),
+        "timing_model": draw(timing_models()),
+    }
+    return {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": draw(st.integers(1, 3))}},
+        "engine": {"rank": rank},
+        "workload": {
+            "kind": "trace",
+            "path": "trace.jsonl",
+            "format": draw(st.sampled_from(("mooncake", "mooncake-delta"))),
+            "block_size": 8,
+        },
+        "max_in_flight": draw(st.sampled_from((None, None, 1, 3))),
+        "max_sim_time_ms": draw(st.sampled_from((None, None, 50.0))),
+    }
+
+
+@settings(max_examples=200, deadline=None)
+@given(spec=specs(), trace=traces(), kv_events=st.booleans())
+def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], kv_events: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "spec.json").write_text(json.dumps(spec))
+        (folder / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in trace))
+        _write_profile(folder / "profile.npz")
+        merged, stepped = (_run(folder / "spec.json", step, kv_events) for step in (False, True))
+    for ours, theirs in zip(merged, stepped, strict=True):
+        assert ours == theirs
+
+
+def _run(path: Path, step: bool, kv_events: bool) -> tuple[Any, ...]:
+    log: list[Envelope] = []
+    report = replay(path, step=step, placement=KvAware() if kv_events else None, observe=log.append)
+    return _figures(report), report.requests, _conversation(log), _passes(log)
+
+
+def _figures(report: ReplayReport) -> dict[str, Any]:
+    host_time = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
+    return {key: value for key, value in report.summary.items() if key not in host_time}
+
+
+def _conversation(log: list[Envelope]) -> list[Entry]:
+    """Everything but passes, in order."""
+    return [
+        (envelope.at_ms, envelope.round, envelope.phase, envelope.sender, envelope.receiver, envelope.message)
+        for envelope in log
+        if not isinstance(envelope.message, StartPass | PassCompleted | PassOutputs) and envelope.sender != "system"
+    ]
+
+
+def _passes(log: list[Envelope]) -> list[Entry]:
+    """Start, end and outputs of every single pass, merged ones spelled out."""
+    entries: list[Entry] = []
+    for envelope in log:
+        message = envelope.message
+        if isinstance(message, StartPass):
+            entries.append((envelope.at_ms, envelope.receiver, "start"))
+        elif isinstance(message, PassOutputs) and envelope.receiver == "collector":
+            worker = envelope.sender
+            last = len(message.ends_ms) - 1
+            for index, end_ms in enumerate(message.ends_ms):
+                if index < last:
+                    entries.append((end_ms, worker, "start"))
+                instant = envelope.phase is Phase.START
+                entries.append((end_ms, worker, "instant end" if instant else "end", message.emitted))
+            entries += [(message.ends_ms[last], worker, terminal) for terminal in message.terminals]
+            entries += [(envelope.at_ms, worker, "kv", event) for event in message.kv_events]
+    return sorted(entries, key=repr)
+
+
+def _write_profile(path: Path) -> None:
+    np.savez(
+        path,
+        prefill_isl=np.array([4.0, 20.0, 50.0]),
+        prefill_ttft_ms=np.array([2.0, 5.5, 9.0]),
+        decode_active_kv_tokens=np.array([8.0, 60.0, 200.0]),
+        decode_context_length=np.array([4.0, 40.0]),
+        decode_itl=np.array([[1.0, 1.7], [2.0, 2.9], [5.1, 7.7]]),
+    )

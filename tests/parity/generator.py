@@ -1,0 +1,124 @@
+"""Random cases that go where the reference's own generator does not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def plain_cases(first: int, count: int) -> list[dict[str, Any]]:
+    """The first `count` cases of the reference's generator from seed `first` on, without attention-DP."""
+    from fuzz import make_case
+
+    cases: list[dict[str, Any]] = []
+    seed = first
+    while len(cases) < count:
+        case = make_case(seed, "vllm", "aggregated")
+        if "dp_size" not in case["config"]["extra_engine_args"]:
+            cases.append(case)
+        seed += 1
+    return cases
+
+
+def wider_case(seed: int, folder: Path) -> dict[str, Any]:
+    """A case with rejections, length limits, delta traces, authored outputs, synthetic load, profiles or a cut-off."""
+    from fuzz import make_case
+
+    rng = random.Random(f"wider/{seed}")
+    case: dict[str, Any] = make_case(rng.randrange(10**9), "vllm", "aggregated")
+    config = case["config"]
+    config["extra_engine_args"].pop("dp_size", None)
+    rank = config["extra_engine_args"]["engine"]
+    lengths = [row["input_length"] for row in case["trace"]]
+    if rng.random() < 0.4:
+        rank["max_model_len"] = rng.randint(2, max(lengths) + 60)
+    if rng.random() < 0.3:
+        rank["enable_chunked_prefill"] = False
+    if rng.random() < 0.4:
+        rank["num_gpu_blocks"] = rng.randint(1, max(2, max(lengths) // rank["block_size"]))
+    if rng.random() < 0.2:
+        rank["decode_speedup_ratio"] = rng.choice((0.0, 0.7, 3.0))
+    if rng.random() < 0.3:
+        rank["timing_model"] = _profile(rng, folder / f"profile-{seed}.npz")
+    if rng.random() < 0.15:
+        config["max_sim_time_ms"] = rng.choice((0.0, 30.0, 400.0, 2000.5))
+    shape = rng.random()
+    if shape < 0.2:
+        _make_synthetic(rng, case)
+    elif shape < 0.3:
+        _make_applied_compute(rng, case)
+    else:
+        if shape < 0.55:
+            config["trace_format"] = "mooncake-delta"
+            for row in case["trace"]:
+                row["session_id"] = f"s{rng.randrange(5)}"
+                row.pop("delay", None)
+        if rng.random() < 0.3:
+            for row in case["trace"]:
+                if rng.random() < 0.7:
+                    # Few values, so that outputs repeat each other and the numbers that hash ids are turned into.
+                    row["output_token_ids"] = [rng.randrange(3) for _ in range(row["output_length"])]
+    return case
+
+
+def _profile(rng: random.Random, path: Path) -> dict[str, Any]:
+    def axis(points: int, top: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array(sorted(rng.sample(range(1, top), points)), dtype=np.float64)
+
+    rows, columns = rng.randint(2, 5), rng.randint(2, 5)
+    isl = axis(rng.randint(2, 5), 600)
+    np.savez(
+        path,
+        prefill_isl=isl,
+        prefill_ttft_ms=np.array([rng.uniform(0.5, 40.0) for _ in isl]),
+        decode_active_kv_tokens=axis(rows, 3000),
+        decode_context_length=axis(columns, 700),
+        decode_itl=np.array([[rng.uniform(0.5, 20.0) for _ in range(columns)] for _ in range(rows)]),
+    )
+    return {"type": "external", "provider": "dynamo_profile", "config": {"path": str(path)}}
+
+
+def _make_synthetic(rng: random.Random, case: dict[str, Any]) -> None:
+    config = case["config"]
+    case["entry"] = "synthetic"
+    case["trace"] = None
+    for key in ("trace_block_size", "max_sim_time_ms"):
+        config.pop(key, None)
+    case["args"] = {
+        "input_tokens": rng.choice((1, 30, 257)),
+        "output_tokens": rng.choice((1, 2, 33)),
+        "request_count": rng.randint(1, 30),
+    }
+    if "replay_concurrency" not in config:
+        control = rng.choice(("request_rate", "arrival_interval_ms"))
+        config[control] = rng.choice((3.0, 30.0, 70.5)) if control == "request_rate" else rng.choice((0.0, 30.0, 7.3))
+    if rng.random() < 0.5:
+        config["arrival_seed"] = rng.randrange(2**63)
+    if rng.random() < 0.6:
+        config["turns_per_session"] = rng.randint(1, 3)
+        config["shared_prefix_ratio"] = rng.choice((0.0, 0.25, 0.5, 1.0))
+        config["num_prefix_groups"] = rng.randint(0, 4)
+        config["inter_turn_delay_ms"] = rng.choice((0.0, 12.5))
+
+
+def _make_applied_compute(rng: random.Random, case: dict[str, Any]) -> None:
+    config = case["config"]
+    config["trace_format"] = "applied_compute_agentic"
+    config.setdefault("replay_concurrency", 2)
+    config.pop("arrival_speedup_ratio", None)
+    config["trace_shared_prefix_ratio"] = rng.choice((0.0, 0.5, 0.9))
+    config["trace_num_prefix_groups"] = rng.randint(0, 3)
+    case["trace"] = [
+        {
+            "num_turns": turns,
+            "input_prompt_length": rng.randint(1, 300),
+            "assistant_response_length": [rng.randint(0, 40) for _ in range(turns)],
+            "tool_call_output_length": [rng.randint(0, 90) for _ in range(turns)],
+            "tool_call_latency": [rng.choice((0, 0.01, 1.5)) for _ in range(turns)],
+            "final_assistant_response_length": rng.randint(0, 30),
+        }
+        for turns in (rng.randint(0, 4) for _ in range(rng.randint(1, 8)))
+    ]

@@ -1,0 +1,91 @@
+"""Make the recorded cases beside this file from the reference's examples.
+
+    AISIM_SHARED=DIR python tests/recorded/record.py
+
+Writes a directory per example: spec.json, trace.jsonl (and the profile where there is one) and expected.json with the
+rows, summary or error text that the reference returned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+CASES = Path(__file__).parent / "cases"
+EXAMPLES = (
+    *(f"engine-{number:02d}" for number in (*range(1, 7), *range(8, 16), *range(18, 24), 30, 31)),
+    *(f"workload-{number:02d}" for number in (*range(1, 22), 27, 28)),
+    "runtime-agg-2w-simultaneous",
+    "runtime-agg-3w-polynomial",
+    "runtime-agg-arrival-at-completion",
+    "runtime-agg-livelock-error",
+    "runtime-agg-max-sim-time",
+    "runtime-agg-rejected-concurrency",
+    "runtime-conc2-single-turn",
+    "runtime-conc3-single-turn-2w",
+    "runtime-sessions-conc2",
+    "runtime-sessions-trace",
+)
+
+
+def main() -> None:
+    shared = Path(os.environ["AISIM_SHARED"])
+    sys.path.insert(0, str(shared / "reference"))
+    from run_reference import load_case
+    from to_spec import to_spec
+
+    shutil.rmtree(CASES, ignore_errors=True)
+    for prefix in EXAMPLES:
+        folder = shared / "spec" / "examples"
+        path = folder / f"{prefix}.json"
+        if not path.exists():
+            (path,) = folder.glob(f"{prefix}-*.json")
+        case, expected = load_case(path)
+        # Telemetry is recorded in the same file as the run, but is no part of these cases.
+        for key in ("capture_telemetry", "telemetry_sample_interval_ms"):
+            case["config"].pop(key, None)
+        spec, lines = to_spec(case)
+        target = CASES / path.stem
+        target.mkdir(parents=True)
+        profile = path.with_suffix(".npz")
+        if profile.exists():
+            shutil.copyfile(profile, target / profile.name)
+            spec["engine"]["rank"]["timing_model"]["config"]["path"] = profile.name
+        _write(target / "spec.json", spec)
+        if lines is not None:
+            (target / "trace.jsonl").write_text("\n".join(lines) + "\n")
+        document = json.loads(path.read_text())
+        _write(target / "expected.json", _expected(document, expected))
+
+
+def _expected(document: dict[str, Any], expected: dict[str, Any] | None) -> dict[str, Any]:
+    if "expected_error" in document:
+        return {"error": document["expected_error"]}
+    assert expected is not None
+    if "error" in expected:
+        return {"error": expected["error"]["message"]}
+    summary = expected.get("summary") or document.get("expected_summary")
+    return {"rows": [_row(row) for row in expected["per_request"]], "summary": summary}
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    """A recorded row with the names of our records."""
+    row = {key: value for key, value in row.items() if key != "trace_index"}
+    if "admissions" in row:
+        admissions = row.pop("admissions")
+        row["admission_history"] = [{"at_ms": at_ms, "reused_input_tokens": reused} for at_ms, reused in admissions]
+    if "routing" in row:
+        row["routing_history"] = row.pop("routing")
+    return row
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

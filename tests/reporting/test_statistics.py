@@ -1,0 +1,83 @@
+"""Distributions against a plain re-computation, element by element."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from actors.reporting.statistics import (
+    PERCENTILES,
+    STATISTICS,
+    Distribution,
+    distribution,
+    gap_and_rate_distributions,
+    percentile_index,
+    sum_left_to_right,
+)
+
+times_ms = st.floats(0.0, 1e9, allow_subnormal=False)
+gaps_ms = st.one_of(st.just(0.0), st.floats(1e-9, 1e7))
+
+
+def added_up(values: list[float]) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def plain(values: list[float]) -> dict[str, float | None]:
+    if not values:
+        return dict.fromkeys(STATISTICS)
+    ordered = sorted(values)
+    mean = added_up(values) / len(values)
+    described = {
+        name: ordered[int((Decimal((len(values) - 1) * percentile) / 100).quantize(Decimal(1), ROUND_HALF_UP))]
+        for name, percentile in PERCENTILES.items()
+    }
+    std = math.sqrt(added_up([(value - mean) * (value - mean) for value in values]) / len(values))
+    return {"mean": mean, "min": ordered[0], "max": ordered[-1], **described, "std": std}
+
+
+def named(sample: Distribution) -> dict[str, float | None]:
+    return {name: sample.value(name) for name in STATISTICS}
+
+
+@given(st.lists(times_ms, max_size=300))
+def test_distribution_equals_plain_arithmetic_to_the_bit(values: list[float]) -> None:
+    found = distribution(np.array(values, np.float64))
+    assert found.count == len(values)
+    assert named(found) == plain(values)
+
+
+@given(st.lists(gaps_ms, max_size=300))
+@example([0.0, 0.0])
+@example([0.0, 3.0])
+def test_gaps_and_rates_come_from_one_selection(values: list[float]) -> None:
+    gaps, rates = gap_and_rate_distributions(np.array(values, np.float64))
+    assert named(gaps) == plain(values)
+    assert named(rates) == plain([1000.0 / gap for gap in values if gap > 0.0])
+    assert (gaps.count, rates.count) == (len(values), sum(gap > 0.0 for gap in values))
+
+
+def test_sums_run_from_left_to_right_across_chunks() -> None:
+    values = np.random.default_rng(1).random(200_001) * 1e6
+    assert sum_left_to_right(values) == added_up(values.tolist())
+    assert sum_left_to_right(np.empty(0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("count", "percentile", "index"),
+    [(1, 99, 0), (2, 50, 1), (3, 50, 1), (3, 75, 2), (4, 50, 2), (11, 75, 8), (101, 99, 99), (4097, 99, 4055)],
+)
+def test_percentile_index_rounds_halves_up(count: int, percentile: int, index: int) -> None:
+    assert percentile_index(count, percentile) == index
+
+
+def test_empty_sample_has_no_statistics() -> None:
+    assert named(distribution(np.empty(0))) == dict.fromkeys(STATISTICS)

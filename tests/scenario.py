@@ -1,0 +1,71 @@
+"""Small clusters and traces for tests, and the messages of a run in a form that reads as a list."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from actors import replay
+from messages.envelope import Envelope
+from messages.passes import PassCompleted, PassOutputs
+from messages.report import ReplayReport
+
+Line = tuple[float, str, str]
+"""(virtual time in ms, phase, "sender > receiver: what")"""
+
+
+def cluster(
+    *requests: tuple[float, int, int], workers: int = 1, blocks: int = 64, max_in_flight: int | None = None, **rank: Any
+) -> dict[str, Any]:
+    """A spec for requests given as (arrival ms, prompt tokens, output tokens), named a, b, c, ...
+
+    Blocks of 4 tokens; a pass with prefill takes 10 ms, decoding 1 ms more, unless `rank` says otherwise.
+    """
+    names = itertools.chain("abcdefghijklmnopqrstuvwxyz")
+    timing = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 1.0}
+    return {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": workers}},
+        "engine": {"rank": {"num_gpu_blocks": blocks, "block_size": 4, "timing_model": timing, **rank}},
+        "max_in_flight": max_in_flight,
+        "requests": [
+            {"id": next(names), "arrival_time_ms": at_ms, "input_tokens": inputs, "output_tokens": outputs}
+            for at_ms, inputs, outputs in requests
+        ],
+    }
+
+
+def messages_of(spec: dict[str, Any], **options: Any) -> tuple[list[Line], ReplayReport]:
+    """Every message of a run in the order of delivery, and the report."""
+    log: list[Line] = []
+    names: dict[int, str] = {}
+    report = replay(spec, observe=lambda envelope: log.append(_line(envelope, names)), **options)
+    return log, report
+
+
+def _line(envelope: Envelope, names: dict[int, str]) -> Line:
+    message = envelope.message
+    if hasattr(message, "request_id"):
+        names[message.ordinal] = message.request_id
+    what = type(message).__name__
+    if isinstance(message, PassOutputs):
+        what += _outputs(message, names)
+    elif isinstance(message, PassCompleted) and message.passes > 1:
+        what += f" x{message.passes}"
+    elif hasattr(message, "ordinal"):
+        what += f" {names[message.ordinal]}"
+    elif hasattr(message, "request"):
+        what += f" {names[message.request.ordinal]}"
+    return envelope.at_ms, envelope.phase.name.lower(), f"{envelope.sender} > {envelope.receiver}: {what}"
+
+
+def _outputs(outputs: PassOutputs, names: dict[int, str]) -> str:
+    parts = []
+    if outputs.admissions:
+        parts.append("admitted " + " ".join(names[admission.ordinal] for admission in outputs.admissions))
+    if outputs.emitted:
+        passes = f"x{len(outputs.ends_ms)} " if len(outputs.ends_ms) > 1 else ""
+        parts.append("tokens " + passes + " ".join(names[ordinal] for ordinal in outputs.emitted))
+    if outputs.preemptions:
+        parts.append(f"preempted {outputs.preemptions}")
+    parts += [f"{terminal.status} {names[terminal.ordinal]}" for terminal in outputs.terminals]
+    return " (" + ", ".join(parts) + ")"

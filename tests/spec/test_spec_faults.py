@@ -1,0 +1,292 @@
+"""Documents that are refused: each fault is one line with the path, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.spec.faults import find_faults
+from actors.spec.loading import load_spec
+from messages.errors import InputError
+from messages.spec import ReplaySpec
+
+TOPOLOGY = {"kind": "aggregated", "workers": {"initial_workers": 2}}
+SYNTHETIC = {"kind": "synthetic", "input_tokens": 8, "output_tokens": 2, "request_count": 3}
+
+
+def document(**parts: Any) -> dict[str, Any]:
+    whole = {"topology": TOPOLOGY, "requests": [], **parts}
+    return {name: part for name, part in whole.items() if part is not ...}
+
+
+def row(identity: str = "a", **parts: Any) -> dict[str, Any]:
+    return {"id": identity, "arrival_time_ms": 0.0, "input_tokens": 4, "output_tokens": 1, **parts}
+
+
+def findings_of(source: Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load_spec(source)
+    for finding in caught.value.findings:
+        assert "\n" not in finding
+    return [finding.removeprefix("spec: ") for finding in caught.value.findings]
+
+
+def rank(**fields: Any) -> dict[str, Any]:
+    return {"engine": {"rank": fields}}
+
+
+ONE_FAULT: list[tuple[dict[str, Any], str]] = [
+    ({"topology": ...}, "topology: missing; it is required"),
+    ({"topology": {"workers": {"initial_workers": 1}}}, 'topology.kind: missing; expected "aggregated"'),
+    ({"topology": {"kind": "ring"}}, 'topology.kind: unknown kind "ring"; expected "aggregated"'),
+    (
+        {"topology": {"kind": "disaggregated", "prefill": {}, "decode": {}}},
+        'topology.kind: this version does not support kind "disaggregated"; expected "aggregated"',
+    ),
+    (
+        {"topology": {"kind": "aggregated", "workers": {"initial_workers": 0}}},
+        "topology.workers.initial_workers: expected an integer >= 1, got 0",
+    ),
+    (
+        {"topology": {"kind": "aggregated", "workers": {"initial_workers": 1, "startup_delay_ms": -1}}},
+        "topology.workers.startup_delay_ms: expected a number >= 0, got -1",
+    ),
+    (rank(block_size=1), "engine.rank.block_size: expected an integer >= 2, got 1"),
+    (rank(num_gpu_blocks=100.0), "engine.rank.num_gpu_blocks: expected an integer >= 1, got 100.0"),
+    (rank(num_gpu_blocks=True), "engine.rank.num_gpu_blocks: expected an integer >= 1, got true"),
+    (rank(num_gpu_blocks=None), "engine.rank.num_gpu_blocks: expected an integer >= 1, got null"),
+    (rank(blok_size=16), 'engine.rank.blok_size: unknown key; did you mean "block_size"?'),
+    (rank(backend="vlm"), 'engine.rank.backend: unknown backend "vlm"; expected "vllm"'),
+    (
+        rank(backend="sglang", block_size=1, sglang={"schedule_policy": "lpm"}),
+        'engine.rank.backend: this version does not support backend "sglang"; expected "vllm"',
+    ),
+    (
+        rank(preemption_mode="FIFO"),
+        'engine.rank.preemption_mode: unknown preemption_mode "FIFO"; expected "fifo" or "lifo"',
+    ),
+    (rank(enable_prefix_caching=1), "engine.rank.enable_prefix_caching: expected true or false, got 1"),
+    (rank(speedup_ratio=float("nan")), "engine.rank.speedup_ratio: expected a finite number, got NaN"),
+    (rank(speedup_ratio=float("-inf")), "engine.rank.speedup_ratio: expected a finite number, got -Infinity"),
+    (rank(aic_nextn=2), "engine.rank.aic_nextn: this version does not support it; remove it"),
+    (rank(prefill_schedule_interval=2), "engine.rank.prefill_schedule_interval: this version supports only 1, got 2"),
+    (
+        rank(worker_type="prefill"),
+        'engine.rank.worker_type: this version supports only "aggregated", got "prefill"',
+    ),
+    (rank(native_host_offload={}), "engine.rank.native_host_offload: this version does not support it; remove it"),
+    (rank(timing_model={}), 'engine.rank.timing_model.type: missing; expected "polynomial" or "fixed" or "external"'),
+    (
+        rank(timing_model={"type": "fixd"}),
+        'engine.rank.timing_model.type: unknown type "fixd"; expected "polynomial" or "fixed" or "external"; '
+        'did you mean "fixed"?',
+    ),
+    (
+        rank(timing_model={"type": "fixed", "prefill_ms": 1}),
+        "engine.rank.timing_model.decode_ms: missing; it is required",
+    ),
+    (
+        rank(timing_model={"type": "external", "provider": "x", "config": {}}),
+        'engine.rank.timing_model.provider: unknown provider "x"; expected "dynamo_profile"',
+    ),
+    (rank(emit_kv_token_ids=True), "engine.rank: emit_kv_token_ids requires emit_kv_events"),
+    (
+        rank(kv_bytes_per_token=1, kv_transfer_bytes_per_token=1),
+        "engine.rank: kv_bytes_per_token is another name of kv_transfer_bytes_per_token: give one of them",
+    ),
+    ({"engine": {"dp_size": 2}}, "engine.dp_size: this version supports only 1, got 2"),
+    ({"engine": {"dp_size": 0}}, "engine.dp_size: this version supports only 1, got 0"),
+    ({"engine": {"tensor_parallel_size": 0}}, "engine.tensor_parallel_size: expected an integer >= 1, got 0"),
+    ({"engine": []}, "engine: expected an object, got a list"),
+    (
+        {"adapters": {"placement": {"provider": "kv_router", "config": {"x": 1}}}},
+        'adapters.placement.provider: this version does not support provider "kv_router"; expected "round_robin"',
+    ),
+    (
+        {"adapters": {"placement": {"provider": "random"}}},
+        'adapters.placement.provider: unknown provider "random"; expected "round_robin"',
+    ),
+    (
+        {"adapters": {"scaling": {"provider": "planner"}}},
+        'adapters.scaling.provider: this version does not support provider "planner"; expected "none"',
+    ),
+    ({"telemetry": {"sample_interval_ms": 1.0}}, "telemetry: this version does not support it; remove it"),
+    ({"version": 2}, "version: unknown version 2; expected 1"),
+    ({"max_in_flight": 0}, "max_in_flight: expected an integer >= 1, got 0"),
+    ({"max_sim_time_ms": -1}, "max_sim_time_ms: expected a number >= 0, got -1"),
+    ({"max_sim_time_ms": "1"}, 'max_sim_time_ms: expected a number >= 0, got "1"'),
+    ({"sla": {"ttft_ms": 0}}, "sla.ttft_ms: expected a number > 0, got 0"),
+    ({"sla": {"e2e_ms": 1, "itl_ms": 1}}, "sla: e2e_ms is mutually exclusive with ttft_ms and itl_ms"),
+    ({"stric": True}, 'stric: unknown key; did you mean "strict"?'),
+    ({"requests": ...}, "give exactly one of `requests` and `workload`, got neither"),
+    ({"workload": {"kind": "trace", "path": "t"}}, "give exactly one of `requests` and `workload`, got both"),
+    (
+        {"requests": ..., "workload": {"kind": "trce", "path": "t"}},
+        'workload.kind: unknown kind "trce"; expected "trace" or "synthetic"; did you mean "trace"?',
+    ),
+    (
+        {"requests": ..., "workload": {"kind": "trace", "path": "t", "format": "weka"}},
+        'workload.format: this version does not support format "weka"; expected "applied_compute_agentic" or '
+        '"mooncake" or "mooncake-delta" or "mooncake_delta"',
+    ),
+    (
+        {"requests": ..., "workload": {"kind": "trace", "path": ""}},
+        'workload.path: expected a non-empty string, got ""',
+    ),
+    (
+        {"requests": ..., "workload": SYNTHETIC},
+        "workload: give exactly one of request_rate, arrival_interval_ms, max_in_flight (top level), got none",
+    ),
+    (
+        {"requests": ..., "workload": {**SYNTHETIC, "request_rate": 1.0}, "max_in_flight": 2},
+        "workload: give exactly one of request_rate, arrival_interval_ms, max_in_flight (top level), "
+        "got request_rate and max_in_flight",
+    ),
+    ({"requests": {}}, "requests: expected a list, got an object"),
+    ({"requests": [5]}, "requests[0]: expected an object, got 5"),
+    ({"requests": [row(""), row("b")]}, 'requests[0].id: expected a non-empty string, got ""'),
+    ({"requests": [row(), row()]}, "requests[1].id: duplicate of requests[0].id"),
+    ({"requests": [row(arrival_time_ms=-1)]}, "requests[0].arrival_time_ms: expected a number >= 0, got -1"),
+    ({"requests": [row(input_tokens=0)]}, "requests[0].input_tokens: expected an integer >= 1, got 0"),
+    (
+        {"requests": [row(input_token_ids=[1, 2])]},
+        "requests[0]: input_tokens is 4 but input_token_ids holds 2 token ids",
+    ),
+    (
+        {"requests": [row(output_token_ids=[1, -2])]},
+        "requests[0].output_token_ids[1]: expected an integer in 0..4294967295, got -2",
+    ),
+    ({"requests": [row(dp_rank=1)]}, "requests[0].dp_rank: expected 0 (a worker has one rank), got 1"),
+    (
+        {"requests": [row(prefill_dp_rank=0)]},
+        "requests[0].prefill_dp_rank: an aggregated topology has no prefill ranks; remove it",
+    ),
+    (
+        {"requests": [row(metadata={"priority": "high"})]},
+        "requests[0]: metadata.priority: expected an integer in -2147483648..2147483647, got 'high'",
+    ),
+    ({"requests": [row(metadata=[1])]}, "requests[0]: metadata: expected an object or null, got [1]"),
+    ({"requests": [row("\ud800")]}, "requests[0].id: the text holds half of a surrogate pair"),
+]
+
+
+@pytest.mark.parametrize(("parts", "finding"), ONE_FAULT, ids=[finding[:60] for _, finding in ONE_FAULT])
+def test_each_fault_is_one_line(parts: dict[str, Any], finding: str) -> None:
+    assert findings_of(document(**parts)) == [finding]
+
+
+def test_unknown_key_without_near_name_lists_the_valid_ones() -> None:
+    (finding,) = findings_of(document(sla={"zzz": 1}))
+    assert finding == "sla.zzz: unknown key; allowed here: ttft_ms, itl_ms, e2e_ms"
+
+
+def test_every_section_and_every_row_is_reported() -> None:
+    findings = findings_of(
+        document(
+            topology={"kind": "aggregated", "workers": {"initial_workers": 0}},
+            engine={"rank": {"block_size": 1}},
+            adapters={"placement": {"provider": "x"}, "scaling": {"provider": "y"}},
+            sla={"itl_ms": -1},
+            requests=[row("a", input_tokens=0), row("b"), row("c", output_tokens=-1), row("b")],
+        )
+    )
+    starts = [finding.split(":")[0] for finding in findings]
+    assert starts == [
+        "topology.workers.initial_workers",
+        "requests[0].input_tokens",
+        "requests[2].output_tokens",
+        "engine.rank.block_size",
+        "adapters.placement.provider",
+        "adapters.scaling.provider",
+        "sla.itl_ms",
+        "requests[3].id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "finding"),
+    [
+        (b"", ": is empty; expected a JSON object"),
+        (b" \n", ": is empty; expected a JSON object"),
+        (b"[]", ": expected a JSON object, got a list"),
+        (b"3", ": expected a JSON object, got 3"),
+        (b"hello", ":1: column 1: JSON is malformed: expecting value"),
+        (
+            b'{\n  "version": 1,,\n}',
+            ":2: column 16: JSON is malformed: expecting property name enclosed in double quotes",
+        ),
+        (b'{"version": 1', ":1: column 14: JSON is malformed: expecting ',' delimiter"),
+        (b'\xff{"version": 1}', ": is not UTF-8 text (byte 0xff at 0)"),
+        (b"[" * 100_000, ": JSON is nested too deeply"),
+        (b'{"sla": {"ttft_ms": 1, "ttft_ms": 2}}', ': the key "ttft_ms" occurs twice in one object'),
+        (b'{"max_sim_time_ms": 1e999}', ": max_sim_time_ms: expected a finite number, got Infinity"),
+        (b'{"max_sim_time_ms": NaN}', ": max_sim_time_ms: expected a finite number, got NaN"),
+    ],
+)
+def test_files_that_hold_no_document(tmp_path: Path, content: bytes, finding: str) -> None:
+    path = tmp_path / "spec.json"
+    path.write_bytes(content)
+    assert findings_of(path) == [f"{path}{finding}"]
+
+
+def test_integers_of_thousands_of_digits_are_one_finding(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(f'{{"version": {"1" * 5000}}}')
+    (finding,) = findings_of(path)
+    assert finding.startswith(f"{path}: JSON cannot be read: ")
+
+
+def test_missing_file_and_directory(tmp_path: Path) -> None:
+    assert findings_of(tmp_path / "spec.json") == [f"{tmp_path / 'spec.json'}: no such file"]
+    assert findings_of(tmp_path) == [f"{tmp_path}: is a directory; expected a JSON file"]
+
+
+def test_overrides_are_checked_like_the_document(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(document()))
+    with pytest.raises(InputError) as caught:
+        load_spec(path, ["engine.rank.block_size=1", "engine.rank.blok_size=2"])
+    assert caught.value.findings == (
+        f"{path}: engine.rank.block_size: expected an integer >= 2, got 1",
+        f'{path}: engine.rank.blok_size: unknown key; did you mean "block_size"?',
+    )
+
+
+scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2.0, 2.0) | st.sampled_from(["", "vllm", "trace"])
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "type", "path"]), inner)
+)
+PATHS = [
+    "topology.kind", "topology.workers.initial_workers", "engine.rank", "engine.rank.block_size", "engine.dp_size",
+    "engine.rank.timing_model", "engine.rank.timing_model.type", "engine.rank.sglang", "adapters.placement",
+    "adapters.placement.provider", "adapters.scaling.config", "requests", "workload", "workload.kind", "workload.path",
+    "sla.ttft_ms", "sla.e2e_ms", "strict", "new",
+]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(PATHS), values, max_size=4))
+def test_diagnosis_and_decoder_agree_on_any_document(changes: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(document()))
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        holder = changed
+        for parent in parents:
+            inner = holder.get(parent)
+            holder[parent] = holder = inner if isinstance(inner, dict) else {}
+        holder[name] = value
+    faults = find_faults(changed, msgspec.inspect.type_info(ReplaySpec))
+    try:
+        msgspec.convert(changed, ReplaySpec)
+    except msgspec.ValidationError:
+        assert faults
+    else:
+        assert all(fault.startswith("topology.kind: missing") for fault in faults)
+    with contextlib.suppress(InputError):
+        load_spec(changed)
