@@ -104,13 +104,16 @@ def replay(
         raise InputError(f"{trace}: --trace would replace an input of the replay")
 
     from actors.system import run
-    from actors.tracing import MessageLog
 
     with contextlib.ExitStack() as stack:
         output = OutputDirectory(output_dir, overwrite=overwrite) if output_dir is not None else None
         if output is not None:
             stack.callback(output.abandon)
-        observe = MessageLog(stack.enter_context(partial_file(trace))) if trace is not None else None
+        observe = None
+        if trace is not None:
+            from actors.tracing import MessageLog
+
+            observe = MessageLog(stack.enter_context(partial_file(trace)))
         with _progress_bar(progress and not quiet) as report_progress:
             report = run(
                 loaded.spec,

@@ -30,7 +30,7 @@ class Collector(SimActor):
         self._requests: list[RequestTimeline] = []
         self._pass_ends: dict[int, array[float]] = {}
         self._slices: list[list[int]] = []
-        """Per request: begin and end of every stretch of tokens in its rank's log, in a row."""
+        """Per request: begin and end of every stretch of tokens in its rank's log, in a row; the last may be open."""
         self._committed_prefill_tokens = 0
 
     @handles(RequestArrived)
@@ -53,15 +53,15 @@ class Collector(SimActor):
         log.extend(message.ends_ms)
         end = len(log)
         slices = self._slices
-        for ordinal in message.emitted:
-            own = slices[ordinal]
-            if own and own[-1] == begin:
-                own[-1] = end
-            else:
-                own += (begin, end)
+        for ordinal in message.resumed:
+            slices[ordinal].append(begin)
+        for ordinal in message.paused:
+            slices[ordinal].append(begin)
         for admission in message.admissions:
             self._requests[admission.ordinal].admissions.append(admission)
         for terminal in message.terminals:
+            if len(slices[terminal.ordinal]) % 2:
+                slices[terminal.ordinal].append(end)
             request = self._requests[terminal.ordinal]
             request.terminal_time_ms = message.ends_ms[-1]
             request.status = terminal.status
@@ -94,6 +94,8 @@ class Collector(SimActor):
         for index, (request, slices) in enumerate(zip(self._requests, self._slices, strict=True)):
             if slices:
                 log = logs[request.routing[-1].scheduler_id]
+                if len(slices) % 2:
+                    slices.append(len(log))
                 for begin, end in zip(slices[::2], slices[1::2], strict=True):
                     pieces.append(log[begin:end])
                     count += end - begin

@@ -123,10 +123,13 @@ class Coordinator:
             self._progress(self._arrived - self._in_flight, self.now_ms)
 
     def _settle_timestamp(self) -> None:
-        """Repeat the phases at the current time until a whole round changes nothing."""
+        """Repeat the phases at the current time until a whole round changes nothing.
+
+        A round with nothing to release and nobody to ask is not run: it would change nothing.
+        """
         self._round = 0
         changed = True
-        while changed:
+        while changed and (self._offers or any(self._due.values())):
             self._round += 1
             changed = False
             for phase, due in self._due.items():

@@ -110,6 +110,12 @@ class CooperativeActor(pykka.Actor):
     def _create_future() -> CooperativeFuture:
         return CooperativeFuture()
 
+    def _handle_receive(self, message: Any) -> Any:
+        # Envelopes are nearly all there is; what pykka itself sends takes the long way.
+        if type(message) is Envelope:
+            return self.on_receive(message)
+        return super()._handle_receive(message)
+
     def _start_actor_loop(self) -> None:
         # The bound method keeps the actor alive: an ActorRef alone would not.
         cast(CooperativeInbox, self.actor_inbox).work = self._drain

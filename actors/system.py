@@ -24,6 +24,7 @@ from actors.workload.client import Client
 from actors.workload.loading import load_workload
 from engines.engine import EngineOptions
 from engines.schedulers import build_engine
+from engines.timing.durations import Durations
 from engines.timing.model import build_timing
 from messages.envelope import Envelope, Phase
 from messages.report import ConcludeRun, ReplayReport
@@ -74,7 +75,8 @@ def run(
         strict=spec.strict,
         capture_kv_events=policy.consumes_kv_events,
     )
-    timing = build_timing(spec.engine.rank.timing_model, base_dir)
+    rank = spec.engine.rank
+    durations = Durations.of_rank(rank, build_timing(rank.timing_model, base_dir))
     total = sum(len(session.turns) for session in workload.sessions)
     report_progress = None
     if progress is not None:
@@ -99,7 +101,7 @@ def run(
         )
         coordinator.register(COLLECTOR, collector)
         for worker_id, scheduler_ids in enumerate(workers):
-            engine = build_engine(spec.engine, timing, options)
+            engine = build_engine(spec.engine, durations, options)
             worker = start(runtime, Worker, worker_id, scheduler_ids, engine)
             coordinator.register(worker_name(worker_id), worker, offer_key=worker_id)
 

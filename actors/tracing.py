@@ -7,6 +7,7 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from actors.emission import EmittingRequests
 from actors.names import worker_id
 from messages.envelope import Envelope
 from messages.passes import PassCompleted, PassOutputs
@@ -22,6 +23,9 @@ class MessageLog:
 
     def __init__(self, file: TextIO) -> None:
         self._request_ids: dict[int, str] = {}
+        self._emitting = EmittingRequests()
+        self._outputs: PassOutputs | None = None
+        self._emitted: tuple[int, ...] = ()
         encode = msgspec.json.Encoder().encode
         self._logger = structlog.wrap_logger(
             structlog.WriteLogger(file),
@@ -42,24 +46,26 @@ class MessageLog:
             sender=envelope.sender,
             receiver=envelope.receiver,
             kind=type(message).__name__,
-            request_ids=[self._request_ids[ordinal] for ordinal in _ordinals(message)],
+            request_ids=[self._request_ids[ordinal] for ordinal in self._ordinals(message)],
             worker=_worker(envelope),
             passes=_passes(message),
         )
 
-
-def _ordinals(message: Any) -> list[int]:
-    """The requests that a message is about, each once, in the order in which it names them."""
-    if isinstance(message, PassOutputs):
-        named = [admission.ordinal for admission in message.admissions]
-        named += message.emitted
-        named += [terminal.ordinal for terminal in message.terminals]
-        return list(dict.fromkeys(named))
-    if isinstance(message, PlaceRequest | Dispatch):
-        return [message.request.ordinal]
-    if isinstance(message, RequestArrived | RequestRouted):
-        return [message.ordinal]
-    return []
+    def _ordinals(self, message: Any) -> list[int]:
+        """The requests that a message is about, each once."""
+        if isinstance(message, PassOutputs):
+            if message is not self._outputs:
+                # The same outputs go to several actors, one after the other.
+                self._outputs, self._emitted = message, self._emitting.update(message)
+            named = [admission.ordinal for admission in message.admissions]
+            named += self._emitted
+            named += [terminal.ordinal for terminal in message.terminals]
+            return list(dict.fromkeys(named))
+        if isinstance(message, PlaceRequest | Dispatch):
+            return [message.request.ordinal]
+        if isinstance(message, RequestArrived | RequestRouted):
+            return [message.ordinal]
+        return []
 
 
 def _worker(envelope: Envelope) -> int | None:

@@ -45,7 +45,8 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     """What ended passes of one rank produced; the fields are those of `messages.passes.PassOutputs`."""
 
     dp_rank: int = 0
-    emitted: tuple[int, ...] = ()
+    resumed: tuple[int, ...] = ()
+    paused: tuple[int, ...] = ()
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
     admissions: tuple[Admission, ...] = ()

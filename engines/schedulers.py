@@ -6,16 +6,12 @@ from collections.abc import Callable
 
 from engines.engine import Engine, EngineOptions
 from engines.timing.durations import Durations
-from engines.timing.model import TimingModel
 from engines.vllm import VllmScheduler
 from messages.spec import EngineSpec, RankSpec
 
 SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], Engine]] = {"vllm": VllmScheduler}
 
 
-def build_engine(engine: EngineSpec, timing: TimingModel, options: EngineOptions) -> Engine:
-    """A fresh engine for one logical worker, as the spec describes it."""
-    rank = engine.rank
-    capacity_tokens = rank.num_gpu_blocks * rank.tokens_per_block
-    durations = Durations(timing, rank.speedup_ratio, rank.decode_speedup_ratio, capacity_tokens)
-    return SCHEDULERS[rank.backend](rank, durations, options)
+def build_engine(engine: EngineSpec, durations: Durations, options: EngineOptions) -> Engine:
+    """A fresh engine for one logical worker, as the spec describes it; `durations` may be shared by all of a kind."""
+    return SCHEDULERS[engine.rank.backend](engine.rank, durations, options)

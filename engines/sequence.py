@@ -1,49 +1,63 @@
-"""A request inside an engine, and the results of trying to schedule it."""
+"""A request inside an engine, what one pass schedules, and the outcomes of trying."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 
-from engines.block_pool import BlockPool
-from messages.requests import Request
+from engines.block_pool import BlockPool, Held
+from messages.requests import Request, Span
 
 
 class Sequence:
-    """State of one request on one rank. Lengths in tokens.
+    """State of one request on one rank. Lengths in tokens, counts in blocks.
 
     prompt_tokens: prompt length. max_output: requested output. limit: tokens it may generate at all.
-    generated: tokens generated. computed: leading tokens whose KV exists.
-    blocks: blocks held. keys: cached copies among them, in prefix order; the blocks beyond are private.
+    generated: tokens generated. computed: leading tokens whose KV exists. While a `DecodeBatch` carries
+        the request, these and `blocks` are as of its joining.
+    spans, shared_blocks: identities of the blocks whose content others may repeat, and how many those are.
+    blocks: blocks held. held, published: the cached ones among them, and how many those are.
+    order: place in the order of admission.
     """
 
     __slots__ = (
-        "_private_first",
-        "block_ids",
+        "_private_line",
         "blocks",
         "computed",
+        "finish",
         "generated",
-        "keys",
+        "held",
+        "joined",
         "limit",
         "max_output",
+        "order",
         "ordinal",
         "preempted",
         "prompt_tokens",
+        "published",
+        "shared_blocks",
+        "spans",
     )
 
     def __init__(self, request: Request, max_model_len: int | None) -> None:
         self.ordinal = request.ordinal
         self.prompt_tokens = request.input_tokens
         self.max_output = request.output_tokens
-        self.block_ids = request.block_ids
         self.limit = self.max_output
         if max_model_len is not None:
             self.limit = min(self.limit, max(max_model_len - self.prompt_tokens, 0))
+        self.spans = request.spans
+        self.shared_blocks = sum(end - start for start, end in request.spans)
         self.generated = 0
         self.computed = 0
         self.blocks = 0
-        self.keys: list[int] = []
+        self.held: list[Held] = []
+        self.published = 0
         self.preempted = False
-        self._private_first: int | None = None
+        self.order = 0
+        self.joined = 0
+        self.finish = 0
+        self._private_line: int | None = None
 
     @property
     def length(self) -> int:
@@ -55,25 +69,55 @@ class Sequence:
         """Whether nothing remains to be generated."""
         return self.generated >= self.limit
 
-    def identities(self, first: int, last: int, pool: BlockPool) -> tuple[int, ...]:
-        """Identities of its blocks `first` to `last` - 1."""
-        shared = len(self.block_ids)
-        if last <= shared:
-            return self.block_ids[first:last]
-        if self._private_first is None:
-            # Enough for every block it can ever fill, so that the numbers stay the same after a preemption.
-            self._private_first = pool.private_identities(self.prompt_tokens + self.limit)
-        start = self._private_first + shared
-        return self.block_ids[first:shared] + tuple(range(start - max(first, shared), start - last, -1))
+    def repeats_outputs(self, block_size: int) -> bool:
+        """Whether blocks with generated tokens are among those that other requests may repeat."""
+        return self.shared_blocks > self.prompt_tokens // block_size
 
-    def known_identities(self, block_size: int) -> tuple[int, ...]:
+    def known_spans(self, block_size: int) -> tuple[Span, ...]:
         """Identities of its complete blocks, as far as any of them can be in a cache."""
         known = self.length // block_size
-        shared = len(self.block_ids)
-        if known <= shared or self._private_first is None:
-            return self.block_ids if known == shared else self.block_ids[:known]
-        start = self._private_first + shared
-        return self.block_ids + tuple(range(start - shared, start - known, -1))
+        if known == self.shared_blocks or (known > self.shared_blocks and self._private_line is None):
+            return self.spans
+        return tuple((start, end) for _, start, end in self._lines(0, known))
+
+    def private_tail(self, last: int, pool: BlockPool) -> tuple[int, int, int] | None:
+        """(line, start, end) of the private identities of its blocks `published` to `last` - 1, if there are any."""
+        if last <= max(self.published, self.shared_blocks):
+            return None
+        if self._private_line is None:
+            # Enough for every block it can ever fill, so that the numbers stay the same after a preemption.
+            self._private_line = pool.private_line(self.prompt_tokens + self.limit)
+        line = self._private_line
+        return line, line + max(self.published - self.shared_blocks, 0), line + last - self.shared_blocks
+
+    def publish(self, last: int, pool: BlockPool) -> None:
+        """Make its blocks up to `last` - 1 visible to later lookups."""
+        if last <= self.published:
+            return
+        if last > self.shared_blocks and self._private_line is None:
+            self._private_line = pool.private_line(self.prompt_tokens + self.limit)
+        parent = self.held[-1][1] - 1 if self.held else None
+        for line, start, end in self._lines(self.published, last):
+            pool.publish(self.held, line, start, end, parent)
+            parent = end - 1
+        self.published = last
+
+    def _lines(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """(line, start, end) of the identities of its blocks `first` to `last` - 1."""
+        skip, rest = first, last - first
+        for line, end in self.spans:
+            size = end - line
+            if skip >= size:
+                skip -= size
+                continue
+            count = min(size - skip, rest)
+            if count <= 0:
+                return
+            yield line, line + skip, line + skip + count
+            skip, rest = 0, rest - count
+        if rest > 0 and self._private_line is not None:
+            line = self._private_line
+            yield line, line + skip, line + skip + rest
 
 
 class Outcome(enum.Enum):
@@ -85,9 +129,9 @@ class Outcome(enum.Enum):
 
 
 class Batch:
-    """What one pass has scheduled so far.
+    """What one pass has scheduled so far, request by request.
 
-    scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
+    budget: tokens left. scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
     """
 
     __slots__ = ("budget", "isl", "preemptions", "prefill_count", "prefill_tokens", "prefix", "scheduled")

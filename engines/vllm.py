@@ -2,17 +2,23 @@
 
 Forming a pass decides everything at once: running requests first, then admissions, then tokens and completions.
 Only the visibility of the outputs waits for the end of the pass.
+
+Running requests are either *members* of the decode batch, which advances as a whole, or *singles*, which are scheduled
+one by one: those with an unbuilt prompt, and all of them where a pass may have to preempt, or without merging.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection
 
-from engines.block_pool import BlockPool
-from engines.decode_run import DecodeRun
+import msgspec
+import numpy as np
+
+from engines.block_pool import NO_MATCH, BlockPool, Match
+from engines.decode_batch import DecodeBatch
 from engines.engine import EngineOptions, Pass, RankOutputs
 from engines.metrics import forward_pass_metrics
 from engines.sequence import Batch, Outcome, Sequence
@@ -20,6 +26,16 @@ from engines.timing.durations import Durations
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
+
+_LONGEST_RUN = 4096
+"""Passes; most runs are cut much earlier, and planning costs time per pass."""
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """A run of decode passes under way; nothing of it has been applied yet."""
+
+    start_ms: float
+    ends_ms: array[float]
 
 
 class VllmScheduler:
@@ -43,23 +59,31 @@ class VllmScheduler:
             capture_events=options.capture_kv_events and rank.enable_prefix_caching,
         )
         self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
-        self._run: DecodeRun | None = None
+        self._decoders = DecodeBatch(self._pool, self._block_size)
+        self._singles: list[Sequence] = []
+        """Running requests outside the decode batch, in order of admission."""
+        self._emitting: set[Sequence] = set()
+        """Singles that emitted a token in the last pass."""
+        self._next_order = 0
+        self._run: _Run | None = None
         self._outputs = RankOutputs()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._running or self._waiting)
+        return bool(self._waiting or self._singles or self._decoders)
+
+    @property
+    def _running(self) -> int:
+        return len(self._decoders) + len(self._singles)
 
     def submit(self, dp_rank: int, request: Request) -> None:
         self._waiting.append(Sequence(request, self._max_model_len))
 
     def begin_pass(self, now_ms: float) -> Pass:
-        if self._options.merge_passes:
-            run = self._plan_run(now_ms)
-            if run is not None:
-                self._run = run
-                return Pass(run.ends_ms, cut_on_submit=run.cut_on_submit)
+        run = self._plan_run(now_ms)
+        if run is not None:
+            self._run = run
+            return Pass(run.ends_ms, cut_on_submit=self._options.capture_metrics or not self._queue_is_blocked())
         return self._form_pass(now_ms)
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
@@ -68,41 +92,49 @@ class VllmScheduler:
             self._run = None
         return (self._outputs,)
 
-    # Forming one pass
+    # One pass
 
     def _form_pass(self, now_ms: float) -> Pass:
+        if not self._decoders_can_advance():
+            self._dissolve_decoders()
         batch = Batch(self._budget)
-        self._schedule_running(batch)
+        decoding = self._decoders.lengths_after(0)
+        if decoding.count:
+            self._decoders.schedule()
+            batch.budget -= decoding.count
+        self._schedule_singles(batch)
         admissions, rejections = self._admit_waiting(batch, now_ms)
         queued = tuple(self._waiting) if self._options.capture_metrics else ()
         prefill_ms = 0.0
         if batch.prefill_count:
             prefill_ms = self._durations.prefill_ms(batch.prefill_count, batch.isl, batch.prefix)
 
-        ready = [sequence for sequence in self._running if sequence.computed == sequence.length]
-        finished = [sequence for sequence in ready if sequence.complete]
-        terminals = [self._finish(sequence) for sequence in finished]
-        if finished:
-            ready = [sequence for sequence in ready if not sequence.complete]
-
-        decoding = [s for s in ready if s.generated or not batch.scheduled[s][1]]
-        decode_ms = 0.0
-        if decoding:
-            decode_ms = self._durations.decode_ms(len(decoding), sum(s.prompt_tokens + s.generated for s in decoding))
+        built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]
+        terminals = [self._finish(single) for single in built if single.complete]
+        ready = [single for single in built if not single.complete]
+        decode_count, kv_tokens = decoding.count, decoding.total
+        for single in ready:
+            if single.generated or not batch.scheduled[single][1]:
+                decode_count += 1
+                kv_tokens += single.length
+        decode_ms = self._durations.decode_ms(decode_count, kv_tokens) if decode_count else 0.0
         end_ms = (now_ms + prefill_ms) + decode_ms
-
         metrics = None
         if self._options.capture_metrics:
-            metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, queued)
-        first_tokens = tuple(s.ordinal for s in ready if not s.generated)
-        for sequence in ready:
-            sequence.generated += 1
-            if sequence.complete:
-                terminals.append(self._finish(sequence))
-        if not (batch.scheduled or batch.preemptions or rejections) and not self._running and not self._options.strict:
+            metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
+
+        resumed, paused = self._changes_of_emission(ready)
+        first_tokens = tuple(single.ordinal for single in ready if not single.generated)
+        if decoding.count:
+            terminals += [self._finish(sequence) for sequence in self._decoders.advance()]
+        terminals += self._emit(ready)
+        has_effect = bool(decoding.count or batch.scheduled or batch.preemptions or rejections)
+        if not (has_effect or self._running or self._options.strict):
             rejections = self._reject_impossible_head()
+            has_effect = bool(rejections)
         self._outputs = RankOutputs(
-            emitted=tuple(s.ordinal for s in ready),
+            resumed=resumed,
+            paused=paused,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             admissions=tuple(admissions),
@@ -111,16 +143,40 @@ class VllmScheduler:
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,
         )
-        has_effect = bool(batch.scheduled or batch.preemptions or rejections)
         return Pass(array("d", (end_ms,)), has_effect=has_effect)
 
-    def _schedule_running(self, batch: Batch) -> None:
+    def _decoders_can_advance(self) -> bool:
+        """Whether the decode batch can go through a pass as a whole: with tokens and blocks for all who run.
+
+        Members must come before all singles in the order of admission, and nobody may have to be preempted.
+        """
+        members = len(self._decoders)
+        if not members:
+            return True
+        if members > self._budget or (self._singles and self._singles[0].order < self._decoders.newest):
+            return False
+        needed = self._decoders.blocks_needed(1)
+        budget = self._budget - members
+        for single in self._singles:
+            after = min(single.length, single.computed + budget)
+            needed += max(-(-after // self._block_size) - single.blocks, 0)
+        return needed <= self._pool.available
+
+    def _dissolve_decoders(self) -> None:
+        """Make every running request a single."""
+        members = self._decoders.members()
+        for sequence in members:
+            self._decoders.remove(sequence)
+        self._emitting.update(members)
+        self._singles = sorted((*members, *self._singles), key=lambda sequence: sequence.order)
+
+    def _schedule_singles(self, batch: Batch) -> None:
         # In fifo mode a victim may stand before the current request. The index is not corrected then, so
         # the next running request is passed over in this pass: that is how the scheduler behaves.
         index = 0
-        running = self._running
-        while index < len(running) and batch.budget > 0:
-            outcome = self._schedule(running[index], batch)
+        singles = self._singles
+        while index < len(singles) and batch.budget > 0:
+            outcome = self._schedule(singles[index], batch)
             if outcome is Outcome.SCHEDULED:
                 index += 1
             elif outcome is Outcome.BLOCKED:
@@ -129,21 +185,22 @@ class VllmScheduler:
     def _admit_waiting(self, batch: Batch, now_ms: float) -> tuple[list[Admission], list[Terminal]]:
         admissions: list[Admission] = []
         rejections: list[Terminal] = []
-        waiting, running = self._waiting, self._running
-        while waiting and not batch.preemptions and len(running) < self._max_seqs:
+        waiting = self._waiting
+        while waiting and not batch.preemptions and self._running < self._max_seqs:
             head = waiting[0]
             reason = self._never_fits(head)
             if reason is not None:
                 rejections.append(self._reject(waiting.popleft(), reason))
                 continue
-            prefix, reuse, active_reuse = self._reusable(head)
-            if self._lacks_blocks(head, active_reuse):
+            prefix = self._reusable(head)
+            if self._lacks_blocks(head, prefix):
                 break
-            if self._schedule(head, batch, prefix, reuse) is not Outcome.SCHEDULED:
+            if self._schedule(head, batch, prefix) is not Outcome.SCHEDULED:
                 break
-            waiting.popleft()
-            running.append(head)
-            admissions.append(Admission(head.ordinal, now_ms, reuse))
+            self._singles.append(waiting.popleft())
+            head.order = self._next_order
+            self._next_order += 1
+            admissions.append(Admission(head.ordinal, now_ms, prefix.blocks * self._block_size))
             if not batch.scheduled[head][0] and not batch.budget:
                 break
         return admissions, rejections
@@ -162,26 +219,22 @@ class VllmScheduler:
             return None
         return f"{sequence.length} tokens need {needed} KV blocks, the cache has {self._pool.num_blocks}"
 
-    def _reusable(self, sequence: Sequence) -> tuple[list[int], int, int]:
-        """(copies, tokens, tokens in referenced copies) of the cached prefix a request may reuse."""
+    def _reusable(self, sequence: Sequence) -> Match:
+        """The cached prefix that a request may reuse."""
         if not self._pool.prefix_caching:
-            return [], 0, 0
-        keys = self._pool.match(sequence.known_identities(self._block_size))
-        active = self._pool.count_active(keys)
+            return NO_MATCH
+        match = self._pool.match(sequence.known_spans(self._block_size))
         if sequence.max_output > sequence.generated:
             # At least one token must be computed, or there would be nothing to sample the next one from.
-            most = (sequence.length - 1) // self._block_size
-            del keys[most:]
-            active = min(active, most)
-        return keys, len(keys) * self._block_size, active * self._block_size
+            match.shorten((sequence.length - 1) // self._block_size)
+        return match
 
-    def _lacks_blocks(self, sequence: Sequence, active_reuse: int) -> bool:
-        needed = -(-sequence.length // self._block_size) - active_reuse // self._block_size
-        return needed > self._pool.available
+    def _lacks_blocks(self, sequence: Sequence, prefix: Match) -> bool:
+        return -(-sequence.length // self._block_size) - prefix.active > self._pool.available
 
-    def _schedule(self, sequence: Sequence, batch: Batch, prefix: Collection[int] = (), reuse: int = 0) -> Outcome:
+    def _schedule(self, sequence: Sequence, batch: Batch, prefix: Match = NO_MATCH) -> Outcome:
         """Give a request as many tokens as the budget allows, with the blocks they need."""
-        before = sequence.computed + reuse
+        before = sequence.computed + prefix.blocks * self._block_size
         rest = sequence.prompt_tokens + sequence.generated - before
         prompt_before = min(before, sequence.prompt_tokens)
         if not self._chunked_prefill and sequence.prompt_tokens - prompt_before > batch.budget:
@@ -192,27 +245,22 @@ class VllmScheduler:
         after = before + used
         wanted = -(-after // self._block_size) - sequence.blocks
         if wanted > 0:
-            while not self._pool.acquire(prefix, wanted - len(prefix)):
+            while (held := self._pool.acquire(prefix, wanted - prefix.blocks)) is None:
                 if self._preempt(batch) is sequence:
                     return Outcome.PREEMPTED_ITSELF
             sequence.blocks += wanted
-            sequence.keys.extend(prefix)
+            if held:
+                sequence.held = held
+                sequence.published = prefix.blocks
         sequence.computed = after
-        self._publish(sequence, before, after)
+        if self._pool.prefix_caching:
+            sequence.publish(after // self._block_size, self._pool)
         batch.add(sequence, used, min(after, sequence.prompt_tokens) - prompt_before, prompt_before)
         return Outcome.SCHEDULED
 
-    def _publish(self, sequence: Sequence, before: int, after: int) -> None:
-        """Make the blocks completed by the tokens `before` to `after` - 1 visible to later lookups."""
-        first, last = before // self._block_size, after // self._block_size
-        if last > first and self._pool.prefix_caching:
-            identities = sequence.identities(first, last, self._pool)
-            parent = sequence.identities(first - 1, first, self._pool)[0] if first else None
-            sequence.keys.extend(self._pool.publish(identities, parent))
-
     def _preempt(self, batch: Batch) -> Sequence:
         """Take everything from the last (lifo) or first (fifo) running request and put it before the queue."""
-        victim = self._running.pop(self._victim_index)
+        victim = self._singles.pop(self._victim_index)
         self._release(victim)
         victim.computed = 0
         victim.preempted = True
@@ -222,13 +270,46 @@ class VllmScheduler:
         return victim
 
     def _release(self, sequence: Sequence) -> None:
-        self._pool.release(sequence.keys, sequence.blocks - len(sequence.keys))
-        sequence.keys = []
+        tail = None
+        if self._pool.prefix_caching:
+            tail = sequence.private_tail(sequence.computed // self._block_size, self._pool)
+        published = sequence.published + (tail[2] - tail[1] if tail is not None else 0)
+        self._pool.release(sequence.held, sequence.blocks - published, tail)
+        sequence.held = []
+        sequence.published = 0
         sequence.blocks = 0
 
+    def _changes_of_emission(self, ready: list[Sequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(requests that emit in this pass but not in the one before, requests of which the opposite is true)."""
+        emitting, before = set(ready), self._emitting
+        resumed = tuple(sequence.ordinal for sequence in ready if sequence not in before)
+        paused = tuple(sorted(sequence.ordinal for sequence in before if sequence not in emitting))
+        self._emitting = set()
+        return resumed, paused
+
+    def _emit(self, ready: list[Sequence]) -> list[Terminal]:
+        """Generate a token of each single; those who go on join the decode batch, or remain singles without it."""
+        terminals = []
+        for sequence in ready:
+            sequence.generated += 1
+            if sequence.complete:
+                terminals.append(self._finish(sequence))
+            elif not self._options.merge_passes:
+                self._emitting.add(sequence)
+        if self._options.merge_passes and ready:
+            steady = [sequence for sequence in ready if not sequence.complete]
+            for sequence in steady:
+                self._decoders.add(sequence)
+            joined = set(steady)
+            self._singles = [single for single in self._singles if single not in joined]
+        return terminals
+
     def _finish(self, sequence: Sequence) -> Terminal:
+        if sequence in self._decoders:
+            self._decoders.remove(sequence)
+        else:
+            self._singles.remove(sequence)
         self._release(sequence)
-        self._running.remove(sequence)
         return Terminal(sequence.ordinal, Status.COMPLETED)
 
     def _reject(self, sequence: Sequence, reason: str) -> Terminal:
@@ -249,52 +330,69 @@ class VllmScheduler:
 
     # Runs of identical decode passes
 
-    def _plan_run(self, now_ms: float) -> DecodeRun | None:
-        """A run of at least two passes in which every running request decodes and nothing else can happen."""
-        running = self._running
-        if not running or len(running) > self._budget:
-            return None
-        for sequence in running:
-            # A prompt of which one token is left looks the same, but computing that token is prefill.
-            if sequence.computed != sequence.prompt_tokens + sequence.generated - 1 or not sequence.generated:
-                return None
-        seats_full = len(running) >= self._max_seqs
-        if self._waiting and not seats_full and not self._head_stays_blocked():
-            return None
-        cut_on_submit = self._options.capture_metrics or not (self._waiting or seats_full)
-        return DecodeRun.plan(
-            running, self._pool, self._block_size, self._durations, now_ms, self._options.horizon_ms, cut_on_submit
-        )
+    def _plan_run(self, now_ms: float) -> _Run | None:
+        """The longest run (in reason) of at least two passes in which all who run decode and nothing else happens.
 
-    def _head_stays_blocked(self) -> bool:
-        """Whether the front of the queue cannot be admitted until a running request gives something back.
-
-        During a run blocks are only taken and cached copies only evicted, so what the head lacks it goes on lacking,
-        unless a running request could publish a block that the head needs.
+        Requests may finish in the last pass. Ends are sums from left to right, as stepping would add them. Planning
+        changes nothing, so a run can be cut at any boundary.
         """
-        head = self._waiting[0]
-        if self._never_fits(head) is not None:
-            return False
-        if any(len(s.block_ids) > s.prompt_tokens // self._block_size for s in self._running):
-            return False
-        _, reuse, active_reuse = self._reusable(head)
-        if self._lacks_blocks(head, active_reuse):
+        decoders, pool = self._decoders, self._pool
+        count = len(decoders)
+        if not count or self._singles or count > self._budget:
+            return None
+        if self._waiting and not self._queue_is_blocked():
+            return None
+        passes = min(decoders.passes_to_finish(), _LONGEST_RUN)
+        if pool.capture_events:
+            # What is stored becomes visible with the pass that stores it: that must be the last.
+            passes = min(passes, decoders.passes_to_publish())
+        # Evicting is harmless unless somebody sees in which order blocks are evicted and published.
+        passes = decoders.affordable(passes, pool.free if decoders.eager else pool.available)
+        if passes < 2:
+            return None
+        ends = np.empty(passes + 1)
+        ends[0] = now_ms
+        ends[1:] = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
+        ends_ms = array("d", np.add.accumulate(ends)[1:].tobytes())
+        horizon_ms = self._options.horizon_ms
+        if horizon_ms is not None and ends_ms[-1] > horizon_ms:
+            passes = bisect_right(ends_ms, horizon_ms)
+            if passes < 2:
+                return None
+            ends_ms = ends_ms[:passes]
+        return _Run(now_ms, ends_ms)
+
+    def _queue_is_blocked(self) -> bool:
+        """Whether nobody can be admitted until a running request gives something back, whoever arrives.
+
+        During a run blocks are only taken and cached copies only evicted, so what the front of the queue lacks it
+        goes on lacking, unless a running request could publish a block that it needs.
+        """
+        if self._running >= self._max_seqs:
             return True
-        budget = self._budget - len(self._running)
-        if not self._chunked_prefill and head.prompt_tokens - reuse > budget:
+        if not self._waiting:
+            return False
+        head = self._waiting[0]
+        if self._never_fits(head) is not None or self._decoders.repeats:
+            return False
+        prefix = self._reusable(head)
+        if self._lacks_blocks(head, prefix):
+            return True
+        budget = self._budget - self._running
+        if not self._chunked_prefill and head.prompt_tokens - prefix.blocks * self._block_size > budget:
             return True
         return budget == 0 and head.max_output > head.generated
 
-    def _finish_run(self, run: DecodeRun, passes: int) -> RankOutputs:
-        emitted = tuple(sequence.ordinal for sequence in self._running)
-        metrics = run.last_pass_metrics(passes, self._waiting) if self._options.capture_metrics else None
-        run.commit(passes)
-        terminals: tuple[Terminal, ...] = ()
-        if passes == len(run.ends_ms):
-            terminals = tuple(self._finish(sequence) for sequence in list(self._running) if sequence.complete)
+    def _finish_run(self, run: _Run, passes: int) -> RankOutputs:
+        decoders = self._decoders
+        metrics = None
+        decoders.schedule(passes)
+        if self._options.capture_metrics:
+            before_last = decoders.lengths_after(passes - 1)
+            start_ms = run.start_ms if passes == 1 else run.ends_ms[passes - 2]
+            metrics = forward_pass_metrics(run.ends_ms[passes - 1] - start_ms, {}, before_last, self._waiting)
         return RankOutputs(
-            emitted=emitted,
-            terminals=terminals,
+            terminals=tuple([self._finish(sequence) for sequence in decoders.advance(passes)]),
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,
         )

@@ -60,9 +60,13 @@ class ForwardPassMetrics(msgspec.Struct, frozen=True, gc=False):
 class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     """What one rank's pass, or run of identical decode passes, made visible at its end.
 
+    Who emitted in a rank's pass and has not ended emits one token in its next pass too, unless `paused`. So a message
+    names only those for whom that changes.
+
     ends_ms: end time of every pass that this message stands for, ascending.
-    emitted: requests that emitted one token at the end of each of these passes, in order.
-    first_tokens: those of `emitted` whose first token is among them.
+    resumed: requests that emit from the first of these passes on, and did not in the rank's pass before.
+    paused: requests that emitted in the rank's pass before, have not ended, and do not emit in these.
+    first_tokens: those of `resumed` that emit for the first time.
     terminals: requests that ended at the last of `ends_ms`, in output order.
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
     """
@@ -71,7 +75,8 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     dp_rank: int
     scheduler_id: int
     ends_ms: array[float]
-    emitted: tuple[int, ...]
+    resumed: tuple[int, ...] = ()
+    paused: tuple[int, ...] = ()
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
     admissions: tuple[Admission, ...] = ()

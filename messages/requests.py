@@ -16,19 +16,24 @@ class Status(enum.StrEnum):
     FAILED = "failed"
 
 
+Span = tuple[int, int]
+"""A range of block identities, from the first to before the second."""
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
     """What an engine needs to know of a request.
 
     ordinal: counter of the run in release order; identifies the request in every message.
-    block_ids: identities of the leading blocks (of the engine's block size) whose content another
-        request may repeat, each standing for its block and everything before it. Blocks beyond
-        them hold content that belongs to this request alone.
+    spans: identities of the leading blocks (of the engine's block size) whose content another
+        request may repeat, each standing for its block and everything before it. They come in
+        lines: a span begins where its line begins, and goes as far as the content follows the
+        line. Blocks beyond them hold content that belongs to this request alone.
     """
 
     ordinal: int
     input_tokens: int
     output_tokens: int
-    block_ids: tuple[int, ...]
+    spans: tuple[Span, ...]
 
 
 class ReleaseArrivals(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from actors import replay
+from actors.emission import EmittingRequests
 from messages.envelope import Envelope
 from messages.passes import PassCompleted, PassOutputs
 from messages.report import ReplayReport
@@ -38,17 +39,32 @@ def messages_of(spec: dict[str, Any], **options: Any) -> tuple[list[Line], Repla
     """Every message of a run in the order of delivery, and the report."""
     log: list[Line] = []
     names: dict[int, str] = {}
-    report = replay(spec, observe=lambda envelope: log.append(_line(envelope, names)), **options)
+    emitted = _Emitted()
+    report = replay(spec, observe=lambda envelope: log.append(_line(envelope, names, emitted)), **options)
     return log, report
 
 
-def _line(envelope: Envelope, names: dict[int, str]) -> Line:
+class _Emitted:
+    """Who emitted in the passes of outputs, which go to several actors one after the other."""
+
+    def __init__(self) -> None:
+        self._requests = EmittingRequests()
+        self._outputs: PassOutputs | None = None
+        self._last: tuple[int, ...] = ()
+
+    def __call__(self, outputs: PassOutputs) -> tuple[int, ...]:
+        if outputs is not self._outputs:
+            self._outputs, self._last = outputs, self._requests.update(outputs)
+        return self._last
+
+
+def _line(envelope: Envelope, names: dict[int, str], emitted: _Emitted) -> Line:
     message = envelope.message
     if hasattr(message, "request_id"):
         names[message.ordinal] = message.request_id
     what = type(message).__name__
     if isinstance(message, PassOutputs):
-        what += _outputs(message, names)
+        what += _outputs(message, names, emitted(message))
     elif isinstance(message, PassCompleted) and message.passes > 1:
         what += f" x{message.passes}"
     elif hasattr(message, "ordinal"):
@@ -58,13 +74,13 @@ def _line(envelope: Envelope, names: dict[int, str]) -> Line:
     return envelope.at_ms, envelope.phase.name.lower(), f"{envelope.sender} > {envelope.receiver}: {what}"
 
 
-def _outputs(outputs: PassOutputs, names: dict[int, str]) -> str:
+def _outputs(outputs: PassOutputs, names: dict[int, str], emitted: tuple[int, ...]) -> str:
     parts = []
     if outputs.admissions:
         parts.append("admitted " + " ".join(names[admission.ordinal] for admission in outputs.admissions))
-    if outputs.emitted:
+    if emitted:
         passes = f"x{len(outputs.ends_ms)} " if len(outputs.ends_ms) > 1 else ""
-        parts.append("tokens " + passes + " ".join(names[ordinal] for ordinal in outputs.emitted))
+        parts.append("tokens " + passes + " ".join(names[ordinal] for ordinal in emitted))
     if outputs.preemptions:
         parts.append(f"preempted {outputs.preemptions}")
     parts += [f"{terminal.status} {names[terminal.ordinal]}" for terminal in outputs.terminals]

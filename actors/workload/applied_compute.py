@@ -12,6 +12,7 @@ from actors.workload.synthetic import check_shared_prefix_ratio, round_half_away
 from actors.workload.times import twice_rounded
 from engines.prompts import TraceBlockIdentities
 from messages.errors import InputError
+from messages.requests import Span
 from messages.spec import RankSpec
 
 
@@ -52,7 +53,7 @@ class AppliedComputePrompts:
         self._ids: dict[int, list[int]] = {}
         self._fresh_ids = 0
 
-    def resolve(self, session: int, turn: int) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, turn: int) -> tuple[int, tuple[Span, ...]]:
         """Return the length of the prompt and the identities of its complete blocks."""
         length = self._lengths[session][turn]
         ids = self._ids.setdefault(session, [])
@@ -69,9 +70,9 @@ class AppliedComputePrompts:
 
     def _new_id(self, session: int, position: int) -> int:
         if position < self._shared_blocks[session]:
-            return position * self._num_groups + self._groups[session]
+            return 2 * (position * self._num_groups + self._groups[session])
         self._fresh_ids += 1
-        return -self._fresh_ids
+        return 2 * self._fresh_ids + 1
 
 
 def load_applied_compute(

@@ -11,6 +11,7 @@ import numpy as np
 
 from actors.workload.chacha import ChaChaStream
 from engines.prompts import EMPTY_HISTORY, TokenHistory, TokenIdentities, Tokens, TraceBlockIdentities
+from messages.requests import Span
 
 _OUTPUT_SEED = 0xD37A0A7E5EED
 _U32_MASK = 2**32 - 1
@@ -23,7 +24,7 @@ class FreshPrompts:
         self._identities = identities
         self._lengths = lengths
 
-    def resolve(self, session: int, _turn: int) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, _turn: int) -> tuple[int, tuple[Span, ...]]:
         """Return the length of the prompt and identities that no other prompt has."""
         length = self._lengths[session]
         return length, self._identities.fresh(length)
@@ -42,7 +43,7 @@ class HashIdPrompts:
         self._identities = identities
         self._prompts = prompts
 
-    def resolve(self, session: int, turn: int) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, turn: int) -> tuple[int, tuple[Span, ...]]:
         """Return the length of the prompt and the identities of its complete blocks."""
         turns = self._prompts[session]
         length, hash_ids = turns[turn]
@@ -94,7 +95,7 @@ class TokenPrompts:
         self._histories: dict[int, _History] = {}
         self._with_outputs: dict[int, _History] = {}
 
-    def resolve(self, session: int, turn: int) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, turn: int) -> tuple[int, tuple[Span, ...]]:
         """Return the length of the prompt and the identities of the complete blocks of prompt and output."""
         row = self._turns[session][turn]
         prompt = self._append(self._histories.get(session, _NO_HISTORY), row.input_length, row.prompt)
@@ -104,7 +105,7 @@ class TokenPrompts:
         if self._accumulate and turn + 1 < len(self._turns[session]):
             self._histories[session] = prompt
             self._with_outputs[session] = ended
-        return prompt.length, ended.tokens.block_ids
+        return prompt.length, ended.tokens.spans
 
     def completed(self, session: int) -> None:
         """The output of the turn enters the history."""

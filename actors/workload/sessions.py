@@ -61,8 +61,8 @@ class SessionDriver:
         while self._ready and self._ready[0][0] <= now_ms:
             ready_ms, session, index = heapq.heappop(self._ready)
             turn = self._sessions[session].turns[index]
-            input_length, block_ids = self._prompts.resolve(session, index)
-            request = Request(self._next_ordinal, input_length, turn.output_length, block_ids)
+            input_length, spans = self._prompts.resolve(session, index)
+            request = Request(self._next_ordinal, input_length, turn.output_length, spans)
             self._in_flight[request.ordinal] = (session, index)
             self._next_ordinal += 1
             released.append(Release(request, turn, now_ms if self._closed_loop else ready_ms))

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from messages.requests import Span
+
 
 class Turn(msgspec.Struct, frozen=True):
     """One request before its release.
@@ -35,7 +37,7 @@ class Session(msgspec.Struct, frozen=True):
 class Prompts(Protocol):
     """Resolves prompts at the moment of release (a delta history is complete only then)."""
 
-    def resolve(self, session: int, turn: int, /) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, turn: int, /) -> tuple[int, tuple[Span, ...]]:
         """Return (prompt length in tokens, identities of its shareable leading blocks) of a turn."""
         ...
 

@@ -10,6 +10,7 @@ from actors.workload.prompt_sources import FreshPrompts
 from actors.workload.source import Session, Turn, Workload
 from engines.prompts import TraceBlockIdentities
 from messages.errors import InputError
+from messages.requests import Span
 from messages.spec import RankSpec, SyntheticWorkload
 
 _GROUP_SEED = 42
@@ -26,9 +27,9 @@ class GroupedPrompts:
         self._length = length
         self._shared_tokens = shared_tokens
         self._groups = groups
-        self._prefixes: dict[int, tuple[int, ...]] = {}
+        self._prefixes: dict[int, tuple[Span, ...]] = {}
 
-    def resolve(self, session: int, _turn: int) -> tuple[int, tuple[int, ...]]:
+    def resolve(self, session: int, _turn: int) -> tuple[int, tuple[Span, ...]]:
         """Return the length of the prompt and the identities of its complete blocks."""
         group = self._groups[session]
         if group is None:

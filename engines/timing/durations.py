@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engines.timing.model import TimingModel
 from messages.errors import ReplayError
+from messages.spec import RankSpec
 
 _NS = 10**9
 _NEAR_TIE = 1e-6
@@ -78,6 +79,11 @@ def _seconds_run(ns: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
+_CHUNK = 4096
+_LARGEST_TABLE = 2**23
+"""Entries; a table is filled only where it is used."""
+
+
 class Durations:
     """Prefill and decode times of one rank's passes, ready to be added to the clock.
 
@@ -91,6 +97,15 @@ class Durations:
         self._prefill_ratio = speedup_ratio
         self._decode_ratio = speedup_ratio * decode_speedup_ratio
         self._capacity_tokens = capacity_tokens
+        entries = min(capacity_tokens + 1, _LARGEST_TABLE) if model.tabulate else 0
+        self._table = np.empty(entries)
+        self._filled = bytearray(-(-entries // _CHUNK))
+
+    @classmethod
+    def of_rank(cls, rank: RankSpec, model: TimingModel) -> Durations:
+        """The durations of a rank as the spec describes it."""
+        capacity_tokens = rank.num_gpu_blocks * rank.tokens_per_block
+        return cls(model, rank.speedup_ratio, rank.decode_speedup_ratio, capacity_tokens)
 
     def prefill_ms(self, count: int, isl: int, prefix: int) -> float:
         """Time for a prefill batch of `count` requests with `isl` tokens in all, `prefix` of them known already."""
@@ -99,12 +114,31 @@ class Durations:
 
     def decode_ms(self, count: int, kv_tokens: int) -> float:
         """Time for one token each of `count` requests with `kv_tokens` in all."""
+        if kv_tokens < len(self._table):
+            if not self._filled[kv_tokens // _CHUNK]:
+                self._fill(kv_tokens, kv_tokens)
+            return self._table.item(kv_tokens)
         raw = self._model.decode_ms(count, kv_tokens, self._capacity_tokens)
         return scaled(_valid(raw, "decode"), self._decode_ratio)
 
     def decode_run_ms(self, count: int, kv_tokens: int, passes: int) -> NDArray[np.float64]:
         """`decode_ms` of `passes` passes in a row, each adding `count` tokens."""
-        tokens = np.arange(kv_tokens, kv_tokens + count * passes, count)
+        last = kv_tokens + count * (passes - 1)
+        if last < len(self._table):
+            if not all(self._filled[kv_tokens // _CHUNK : last // _CHUNK + 1]):
+                self._fill(kv_tokens, last)
+            return self._table[kv_tokens : last + 1 : count]
+        return self._compute(count, np.arange(kv_tokens, last + 1, count))
+
+    def _fill(self, first: int, last: int) -> None:
+        """Compute what the table lacks of the entries `first` to `last`, in whole chunks."""
+        for chunk in range(first // _CHUNK, last // _CHUNK + 1):
+            if not self._filled[chunk]:
+                entries = np.arange(chunk * _CHUNK, min((chunk + 1) * _CHUNK, len(self._table)))
+                self._table[entries[0] : entries[-1] + 1] = self._compute(1, entries)
+                self._filled[chunk] = 1
+
+    def _compute(self, count: int, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
         raw = self._model.decode_run_ms(count, tokens, self._capacity_tokens)
         shortest, longest = raw.min(), raw.max()
         if not (shortest >= 0.0 and longest < _LONG_MS):

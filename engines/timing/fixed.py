@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 class FixedModel:
     """The same prefill and the same decode time (ms) for every non-empty batch."""
 
+    tabulate = True
+
     def __init__(self, prefill_ms: float, decode_ms: float) -> None:
         self._prefill_ms = prefill_ms
         self._decode_ms = decode_ms

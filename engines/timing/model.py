@@ -18,7 +18,12 @@ Ints = NDArray[np.int64]
 
 
 class TimingModel(Protocol):
-    """Pure functions from the size of a batch to raw milliseconds, before speed-up ratios and rounding."""
+    """Pure functions from the size of a batch to raw milliseconds, before speed-up ratios and rounding.
+
+    tabulate: `decode_ms` depends on `kv_tokens` alone, for a given capacity, so its results may be kept in a table.
+    """
+
+    tabulate: bool
 
     def prefill_ms(self, count: int, mean_isl: int, mean_prefix: int) -> float:
         """Time to compute `count` prompts of `mean_isl` tokens, of which `mean_prefix` are known already."""

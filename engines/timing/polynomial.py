@@ -12,6 +12,8 @@ class PolynomialModel:
     The coefficients are the reference's; each operation is rounded in the order written.
     """
 
+    tabulate = True
+
     def prefill_ms(self, count: int, mean_isl: int, mean_prefix: int) -> float:
         if count == 0 or mean_isl <= mean_prefix:
             return 0.0

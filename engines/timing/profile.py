@@ -32,6 +32,8 @@ class ProfileModel:
     decode_itl: k x m times in ms. Prefill results are at least 0 ms, decode results at least 1 ms.
     """
 
+    tabulate = False
+
     def __init__(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         self._isl: list[float] = arrays["prefill_isl"].tolist()
         self._ttft: list[float] = arrays["prefill_ttft_ms"].tolist()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import replay
+from actors.emission import EmittingRequests
 from actors.routing.round_robin import RoundRobin
 from messages.envelope import Envelope, Phase
 from messages.passes import PassCompleted, PassOutputs, StartPass
@@ -126,18 +127,20 @@ def _conversation(log: list[Envelope]) -> list[Entry]:
 def _passes(log: list[Envelope]) -> list[Entry]:
     """Start, end and outputs of every single pass, merged ones spelled out."""
     entries: list[Entry] = []
+    emitting = EmittingRequests()
     for envelope in log:
         message = envelope.message
         if isinstance(message, StartPass):
             entries.append((envelope.at_ms, envelope.receiver, "start"))
         elif isinstance(message, PassOutputs) and envelope.receiver == "collector":
             worker = envelope.sender
+            emitted = sorted(emitting.update(message))
             last = len(message.ends_ms) - 1
             for index, end_ms in enumerate(message.ends_ms):
                 if index < last:
                     entries.append((end_ms, worker, "start"))
                 instant = envelope.phase is Phase.START
-                entries.append((end_ms, worker, "instant end" if instant else "end", message.emitted))
+                entries.append((end_ms, worker, "instant end" if instant else "end", emitted))
             entries += [(message.ends_ms[last], worker, terminal) for terminal in message.terminals]
             entries += [(envelope.at_ms, worker, "kv", event) for event in message.kv_events]
     return sorted(entries, key=repr)

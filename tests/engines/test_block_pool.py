@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.block_pool import BlockPool
+from engines.block_pool import NO_MATCH, BlockPool, Held
 from messages.kv import BlocksRemoved, BlocksStored
+from messages.requests import Span
 
 
 @dataclass
@@ -59,46 +61,64 @@ class PlainPool:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, int]]]:
+def programs(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, int, int]]]:
     size = draw(st.integers(1, 12))
-    steps = st.tuples(st.sampled_from(("take", "take", "give")), st.integers(0, 3), st.integers(1, 5))
+    steps = st.tuples(
+        st.sampled_from(("take", "take", "take in parts", "give")),
+        st.integers(0, 2),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    )
     return size, draw(st.lists(steps, max_size=40))
 
 
+def spans_of(family: int, trunk: int, branch: int) -> list[Span]:
+    """`trunk` blocks that all prompts of a family have, then `branch` blocks of a line that leaves the trunk there."""
+    line, side = 1000 * family, 1000 * family + 100 * trunk + 50
+    return [(start, end) for start, end in ((line, line + trunk), (side, side + branch)) if start < end]
+
+
+@settings(max_examples=500)
 @given(programs())
-def test_behaves_like_the_plain_pool(program: tuple[int, list[tuple[str, int, int]]]) -> None:
-    """Requests of family f hold blocks f0, f1, ...; they reuse what is cached and compute the rest anew."""
+def test_behaves_like_the_plain_pool(program: tuple[int, list[tuple[str, int, int, int]]]) -> None:
+    """Requests reuse what is cached and compute the rest anew, at once or in two parts."""
     size, steps = program
     pool, plain = BlockPool(size, prefix_caching=True, capture_events=True), PlainPool(size)
-    held: list[tuple[list[int], list[Block]]] = []
+    held: list[tuple[list[Held], list[Block]]] = []
     visible: set[int] = set()
-    for action, family, length in steps:
+    for action, family, trunk, branch in steps:
         if action == "give":
             if held:
-                keys, blocks = held.pop(family % len(held))
-                pool.release(keys, 0)
+                copies, blocks = held.pop(trunk % len(held))
+                pool.release(copies, 0)
                 plain.release(blocks)
-        else:
-            identities = [family * 10 + index for index in range(length)]
-            keys = pool.match(identities)
+        elif spans := spans_of(family, trunk, branch):
+            identities = [identity for start, end in spans for identity in range(start, end)]
+            match = pool.match(spans)
             prefix: list[Block] = []
             for identity in identities:
                 block = plain.first_copy(identity)
                 if block is None:
                     break
                 prefix.append(block)
-            assert len(keys) == len(prefix)
-            assert pool.count_active(keys) == sum(1 for block in prefix if block.references)
+            assert match.blocks == len(prefix)
+            assert match.active == sum(1 for block in prefix if block.references)
             # The last block is always computed anew, so that copies arise.
-            keys, prefix = keys[: length - 1], prefix[: length - 1]
-            fresh = plain.acquire(prefix, length - len(prefix))
-            assert pool.acquire(keys, length - len(keys)) is (fresh is not None)
-            if fresh is not None:
-                rest = identities[len(keys) :]
-                keys = [*keys, *pool.publish(rest, identities[len(keys) - 1] if keys else None)]
-                for block, identity in zip(fresh, rest, strict=True):
+            match.shorten(len(identities) - 1)
+            prefix = prefix[: len(identities) - 1]
+            fresh = plain.acquire(prefix, len(identities) - len(prefix))
+            copies = pool.acquire(match, len(identities) - match.blocks)
+            assert (copies is None) == (fresh is None)
+            if copies is not None and fresh is not None:
+                parts = [len(prefix), len(identities)]
+                if action == "take in parts":
+                    parts.insert(1, (len(prefix) + len(identities)) // 2)
+                for first, last in itertools.pairwise(parts):
+                    for line, start, end in stretches(spans, first, last):
+                        pool.publish(copies, line, start, end, None)
+                for block, identity in zip(fresh, identities[len(prefix) :], strict=True):
                     plain.publish(block, identity)
-                held.append((keys, prefix + fresh))
+                held.append((copies, prefix + fresh))
         for event in pool.take_events():
             if isinstance(event, BlocksStored):
                 assert visible.isdisjoint(event.block_ids)
@@ -114,9 +134,20 @@ def test_behaves_like_the_plain_pool(program: tuple[int, list[tuple[str, int, in
         assert visible == {block.identity for block in plain.blocks}
 
 
+def stretches(spans: list[Span], first: int, last: int) -> list[tuple[int, int, int]]:
+    """(line, start, end) of blocks `first` to `last` - 1."""
+    found = []
+    for line, end in spans:
+        start, stop = line + max(first, 0), min(end, line + last)
+        if start < stop:
+            found.append((line, start, stop))
+        first, last = first - (end - line), last - (end - line)
+    return found
+
+
 def test_private_blocks_are_never_found() -> None:
     pool = BlockPool(4, prefix_caching=False)
-    assert pool.acquire((), 3)
+    assert pool.acquire(NO_MATCH, 3) == []
     assert (pool.active, pool.available) == (3, 1)
     pool.release([], 3)
     assert (pool.active, pool.free) == (0, 4)
@@ -124,24 +155,40 @@ def test_private_blocks_are_never_found() -> None:
 
 def test_a_failed_acquisition_changes_nothing() -> None:
     pool = BlockPool(3, prefix_caching=True)
-    assert pool.acquire((), 2)
-    pool.release(pool.publish((10, 11), None), 0)
-    assert not pool.acquire([10], 3)
+    held = pool.acquire(NO_MATCH, 2)
+    assert held == []
+    pool.publish(held, 10, 10, 12, None)
+    pool.release(held, 0)
+    one = pool.match([(10, 11)])
+    assert pool.acquire(one, 3) is None
     assert (pool.active, pool.inactive, pool.free) == (0, 2, 1)
-    assert pool.acquire([10], 2)
-    assert pool.match((10, 11)) == [10]
+    assert pool.acquire(one, 2) is not None
+    assert pool.match([(10, 12)]).blocks == 1
+
+
+def test_blocks_after_the_held_ones_can_stay_cached_at_the_release() -> None:
+    pool = BlockPool(9, prefix_caching=True)
+    held = pool.acquire(NO_MATCH, 5)
+    assert held is not None
+    pool.publish(held, 10, 10, 12, None)
+    line = pool.private_line(4)
+    pool.release(held, 1, (line, line, line + 2))
+    assert (pool.active, pool.inactive, pool.free) == (0, 4, 5)
+    # The end of the sequence is the first to go.
+    assert pool.acquire(NO_MATCH, 6) == []
+    assert pool.match([(10, 12), (line, line + 2)]).blocks == 3
 
 
 def test_events_name_the_parent_and_split_at_a_duplicate() -> None:
     pool = BlockPool(9, prefix_caching=True, capture_events=True)
-    pool.acquire((), 8)
-    pool.publish((10, 11), None)
-    pool.publish((20,), None)
-    pool.publish((21, 11, 12), 20)
+    first, second = pool.acquire(NO_MATCH, 2), pool.acquire(NO_MATCH, 4)
+    assert first is not None
+    assert second is not None
+    pool.publish(first, 10, 11, 12, 10)
+    pool.publish(second, 10, 10, 13, 9)
     assert pool.take_events() == (
-        BlocksStored(0, None, (10, 11)),
-        BlocksStored(1, None, (20,)),
-        BlocksStored(2, 20, (21,)),
-        BlocksStored(3, 11, (12,)),
+        BlocksStored(0, 10, (11,)),
+        BlocksStored(1, 9, (10,)),
+        BlocksStored(2, 11, (12,)),
     )
     assert pool.take_events() == ()

@@ -8,6 +8,7 @@ import pytest
 
 from engines.engine import EngineOptions, RankOutputs
 from engines.schedulers import build_engine
+from engines.timing.durations import Durations
 from engines.timing.fixed import FixedModel
 from engines.vllm import VllmScheduler
 from messages.kv import BlocksRemoved, BlocksStored
@@ -18,7 +19,8 @@ from messages.spec import EngineSpec, RankSpec
 
 def scheduler(*, blocks: int = 16, options: dict[str, Any] | None = None, **rank: Any) -> VllmScheduler:
     spec = EngineSpec(rank=RankSpec(num_gpu_blocks=blocks, block_size=4, **rank))
-    engine = build_engine(spec, FixedModel(10.0, 1.0), EngineOptions(**(options or {})))
+    durations = Durations.of_rank(spec.rank, FixedModel(10.0, 1.0))
+    engine = build_engine(spec, durations, EngineOptions(**(options or {})))
     assert isinstance(engine, VllmScheduler)
     return engine
 
@@ -26,7 +28,7 @@ def scheduler(*, blocks: int = 16, options: dict[str, Any] | None = None, **rank
 def request(ordinal: int, inputs: int, outputs: int, family: int | None = None) -> Request:
     """A prompt that shares its leading blocks with those of the same family."""
     first = 1000 * (ordinal + 1) if family is None else 100_000 * (family + 1)
-    return Request(ordinal, inputs, outputs, tuple(range(first, first + inputs // 4)))
+    return Request(ordinal, inputs, outputs, ((first, first + inputs // 4),))
 
 
 def one_pass(engine: VllmScheduler, now_ms: float = 0.0) -> tuple[float, RankOutputs]:
@@ -133,7 +135,7 @@ def test_a_run_can_be_cut_at_any_boundary() -> None:
     now_ms, _ = one_pass(engine)
     engine.begin_pass(now_ms)
     (outputs,) = engine.end_pass(3)
-    assert (outputs.emitted, outputs.terminals) == ((0,), ())
+    assert (outputs.resumed, outputs.paused, outputs.terminals) == ((), (), ())
     assert len(engine.begin_pass(13.0).ends_ms) == 5
 
 
@@ -175,9 +177,9 @@ def test_the_last_prompt_token_of_a_chunked_prefill_is_no_decode() -> None:
     engine = scheduler(max_num_batched_tokens=8)
     engine.submit(0, request(0, 9, 5))
     now_ms, outputs = one_pass(engine)
-    assert outputs.emitted == ()
+    assert outputs.resumed == ()
     end_ms, outputs = one_pass(engine, now_ms)
-    assert (end_ms, outputs.emitted, outputs.committed_prefill_tokens) == (20.0, (0,), 1)
+    assert (end_ms, outputs.resumed, outputs.committed_prefill_tokens) == (20.0, (0,), 1)
 
 
 def test_an_effect_free_attempt_under_strict() -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.workload.loading import load_workload
 from actors.workload.source import Workload
+from messages.requests import Span
 from messages.spec import ReplaySpec
 
 JsonObject = dict[str, Any]
@@ -55,10 +56,15 @@ def row(**fields: Any) -> JsonObject:
     return {name: value for name, value in {**sound, **fields}.items() if value is not None}
 
 
-def shared_blocks(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+def spelled_out(spans: tuple[Span, ...]) -> list[int]:
+    """Return the identity of every block."""
+    return [identity for start, end in spans for identity in range(start, end)]
+
+
+def shared_blocks(left: tuple[Span, ...], right: tuple[Span, ...]) -> int:
     """Return how many leading blocks two prompts have in common."""
     count = 0
-    for mine, other in zip(left, right, strict=False):
+    for mine, other in zip(spelled_out(left), spelled_out(right), strict=False):
         if mine != other:
             break
         count += 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.workload.loading import load_workload
 from actors.workload.source import Workload
-from tests.workload.builders import replay_spec, shared_blocks
+from tests.workload.builders import replay_spec, shared_blocks, spelled_out
 
 
 def lower(*requests: dict[str, Any], max_in_flight: int | None = None) -> Workload:
@@ -39,8 +39,8 @@ def test_names_and_metadata_are_only_reported() -> None:
 def test_length_only_prompts_share_nothing() -> None:
     workload = lower({}, {}, {"input_tokens": 7})
     resolved = [workload.prompts.resolve(index, 0) for index in range(3)]
-    assert [(length, len(blocks)) for length, blocks in resolved] == [(8, 2), (8, 2), (7, 1)]
-    assert len({block for _, blocks in resolved for block in blocks}) == 5
+    assert [(length, len(spelled_out(spans))) for length, spans in resolved] == [(8, 2), (8, 2), (7, 1)]
+    assert len({block for _, spans in resolved for block in spelled_out(spans)}) == 5
 
 
 def test_authored_tokens_are_compared_with_each_other_and_with_counted_ones() -> None:

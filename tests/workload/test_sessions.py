@@ -5,7 +5,7 @@ import pytest
 from actors.workload.sessions import Release, SessionDriver
 from actors.workload.source import Session, Turn, Workload
 from messages.errors import ReplayError
-from messages.requests import Status
+from messages.requests import Span, Status
 
 
 class RecordingPrompts:
@@ -14,8 +14,8 @@ class RecordingPrompts:
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
 
-    def resolve(self, session: int, turn: int) -> tuple[int, tuple[int, ...]]:
-        return 100 * session + turn + 1, (session, turn)
+    def resolve(self, session: int, turn: int) -> tuple[int, tuple[Span, ...]]:
+        return 100 * session + turn + 1, ((session, session + turn + 1),)
 
     def completed(self, session: int) -> None:
         self.told.append(("completed", session))
@@ -57,7 +57,7 @@ def test_a_late_release_keeps_the_time_of_arrival() -> None:
 def test_a_release_carries_the_resolved_prompt() -> None:
     driver = SessionDriver(workload((0.0, [0.0]), (0.0, [0.0])))
     request = driver.release(0.0)[1].request
-    assert (request.input_tokens, request.output_tokens, request.block_ids) == (101, 2, (1, 0))
+    assert (request.input_tokens, request.output_tokens, request.spans) == (101, 2, ((1, 2),))
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.REJECTED])
