@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -185,20 +184,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:
     """Print what the options ask for and return the exit code of a finished run."""
-    from actors.reporting.table import print_table, shortfall_text
-    from actors.reporting.writers import report_bytes
-
     if not quiet:
         for warning in report.warnings:
             _say("warning", warning)
     if json_output:
+        from actors.reporting.writers import report_bytes
+
         sys.stdout.buffer.write(report_bytes(report.summary))
         sys.stdout.flush()
     elif not quiet:
+        from actors.reporting.table import print_table
+
         print_table(report, sys.stdout)
         for path in written:
             print(f"Saved: {path}")
     if report.summary["num_requests"] and not report.summary["completed_requests"]:
+        from actors.reporting.table import shortfall_text
+
         causes = ", ".join(shortfall_text(shortfall) for shortfall in report.shortfalls)
         return _fail(FAILED, f"no request completed: {causes}")
     return SUCCESS
@@ -233,6 +235,8 @@ def _progress_bar(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 
 def _version() -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(PROGRAM)
     except metadata.PackageNotFoundError:

@@ -87,17 +87,22 @@ class Collector(SimActor):
         return Reply(result=report)
 
     def _timelines(self) -> Timelines:
-        logs = {rank: np.frombuffer(log) for rank, log in self._pass_ends.items()}
-        pieces = [np.empty(0)]
-        offsets = np.zeros(len(self._requests) + 1, dtype=np.int64)
-        count = 0
-        for index, (request, slices) in enumerate(zip(self._requests, self._slices, strict=True)):
+        offsets: dict[int, int] = {}
+        size = 0
+        for rank, log in self._pass_ends.items():
+            offsets[rank] = size
+            size += len(log)
+        owners, begins, ends = array("q"), array("q"), array("q")
+        for index, slices in enumerate(self._slices):
             if slices:
-                log = logs[request.routing[-1].scheduler_id]
+                scheduler_id = self._requests[index].routing[-1].scheduler_id
+                offset = offsets[scheduler_id]
                 if len(slices) % 2:
-                    slices.append(len(log))
+                    slices.append(len(self._pass_ends[scheduler_id]))
                 for begin, end in zip(slices[::2], slices[1::2], strict=True):
-                    pieces.append(log[begin:end])
-                    count += end - begin
-            offsets[index + 1] = count
-        return Timelines(self._requests, np.concatenate(pieces), offsets)
+                    owners.append(index)
+                    begins.append(offset + begin)
+                    ends.append(offset + end)
+        times_ms = np.concatenate([np.empty(0), *(np.frombuffer(log) for log in self._pass_ends.values())])
+        indices = (np.frombuffer(numbers, dtype=np.int64) for numbers in (owners, begins, ends))
+        return Timelines(self._requests, times_ms, *indices)

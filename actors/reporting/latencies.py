@@ -32,17 +32,26 @@ class Latencies:
 
 def derive_latencies(timelines: Timelines) -> Latencies:
     """Derive the latencies of all requests, whatever their status."""
-    times, offsets = timelines.token_times_ms, timelines.token_offsets
+    times, owners, begins, ends = timelines.times_ms, timelines.owners, timelines.begins, timelines.ends
     count = len(timelines.requests)
     arrival = np.fromiter((request.arrived.arrival_time_ms for request in timelines.requests), np.float64, count)
-    tokens = np.diff(offsets)
-    some, several = tokens >= 1, tokens >= 2
-    starts, ends = offsets[:-1], offsets[1:]
+    tokens = np.zeros(count, np.int64)
+    np.add.at(tokens, owners, ends - begins)
 
+    changes = owners[1:] != owners[:-1]
+    edge = np.ones(min(len(owners), 1), np.bool_)
+    firsts = np.nonzero(np.concatenate((edge, changes)))[0]
+    lasts = np.nonzero(np.concatenate((changes, edge)))[0]
+    some = owners[firsts]
     first, second, last = (np.full(count, np.nan) for _ in range(3))
-    first[some] = times[starts[some]]
-    last[some] = times[ends[some] - 1]
-    second[several] = times[starts[several] + 1]
+    first[some] = times[begins[firsts]]
+    last[some] = times[ends[lasts] - 1]
+    several = tokens >= 2
+    follows = firsts[several[some]]
+    in_first = ends[follows] - begins[follows] >= 2
+    # A first stretch of one token is followed by another stretch of the same request.
+    position = np.where(in_first, begins[follows] + 1, begins[np.where(in_first, follows, follows + 1)])
+    second[several] = times[position]
     tpot = np.full(count, np.nan)
     tpot[several] = np.maximum(last[several] - first[several], 0.0) / (tokens[several] - 1)
     return Latencies(
@@ -56,16 +65,19 @@ def derive_latencies(timelines: Timelines) -> Latencies:
     )
 
 
-def token_gaps(timelines: Timelines, counted: NDArray[np.bool_]) -> Floats:
-    """Gaps in ms between the consecutive tokens of each counted request, in release order."""
-    times, offsets = timelines.token_times_ms, timelines.token_offsets
-    if len(times) < 2:
-        return np.empty(0)
-    gaps = np.diff(times)
-    np.maximum(gaps, 0.0, out=gaps)
-    within = np.ones(len(gaps), np.bool_)
-    borders = offsets[1:-1]
-    within[borders[(borders > 0) & (borders < len(times))] - 1] = False
-    for start, end in zip(offsets[:-1][~counted].tolist(), offsets[1:][~counted].tolist(), strict=True):
-        within[start : max(end - 1, start)] = False
-    return gaps[within]
+def token_gaps(timelines: Timelines, counted: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+    """Gaps in ms between the consecutive tokens of counted requests, and how many requests have each.
+
+    A gap between two passes of a rank is the same for all requests that emitted in both.
+    """
+    chosen = counted[timelines.owners]
+    times, owners = timelines.times_ms, timelines.owners[chosen]
+    begins, ends = timelines.begins[chosen], timelines.ends[chosen]
+    size = len(times)
+    if not size:
+        return np.empty(0), np.empty(0, np.int64)
+    shared = np.cumsum(np.bincount(begins, minlength=size) - np.bincount(ends - 1, minlength=size))[:-1]
+    within = np.nonzero(shared)[0]
+    resumed = np.nonzero(owners[1:] == owners[:-1])[0]
+    gaps = np.concatenate((np.diff(times)[within], times[begins[resumed + 1]] - times[ends[resumed] - 1]))
+    return np.maximum(gaps, 0.0), np.concatenate((shared[within], np.ones(len(resumed), np.int64)))

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 PERCENTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}
 STATISTICS = ("mean", "min", "max", *PERCENTILES, "std")
-_CHUNK = 1 << 16  # elements summed at a time, so that temporary arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,62 +45,49 @@ def distribution(sample: Floats) -> Distribution:
     count = len(sample)
     if count == 0:
         return Distribution(0)
-    indices = {name: percentile_index(count, percentile) for name, percentile in PERCENTILES.items()}
-    ordered = np.partition(sample, sorted({0, count - 1, *indices.values()}))
-    return _described(sample, ordered, {"min": 0, "max": count - 1, **indices})
+    indices = _indices(count)
+    ordered = np.partition(sample, sorted({*indices.values()}))
+    mean, std = _mean_and_std(sample, None, count)
+    return Distribution(count, mean=mean, std=std, **{name: float(ordered[index]) for name, index in indices.items()})
 
 
-def gap_and_rate_distributions(gaps_ms: Floats) -> tuple[Distribution, Distribution]:
+def gap_and_rate_distributions(gaps_ms: Floats, counts: Counts) -> tuple[Distribution, Distribution]:
     """Describe token gaps (ms, not negative), and the token rates 1000 / gap (1/s) of those above zero.
 
-    A rate falls as its gap grows, so one selection serves the percentiles of both.
+    `counts` says how often each gap occurs. A rate falls as its gap grows, so one order serves both.
     """
-    count = len(gaps_ms)
+    count = int(counts.sum())
     if count == 0:
         return Distribution(0), Distribution(0)
-    zeros = count - int(np.count_nonzero(gaps_ms))
-    positive = count - zeros
-    gap_indices = {"min": 0, "max": count - 1}
-    gap_indices |= {name: percentile_index(count, percentile) for name, percentile in PERCENTILES.items()}
-    rate_indices: dict[str, int] = {}
-    if positive:
-        rate_indices = {"min": count - 1, "max": zeros}
-        for name, percentile in PERCENTILES.items():
-            rate_indices[name] = count - 1 - percentile_index(positive, percentile)
-    ordered = np.partition(gaps_ms, sorted({*gap_indices.values(), *rate_indices.values()}))
-    gaps = _described(gaps_ms, ordered, gap_indices)
-    if not positive:
+    order = np.argsort(gaps_ms)
+    ordered, up_to = gaps_ms[order], np.cumsum(counts[order])
+
+    def element(index: int) -> float:
+        return float(ordered[np.searchsorted(up_to, index, side="right")])
+
+    mean, std = _mean_and_std(gaps_ms, counts, count)
+    gaps = Distribution(count, mean=mean, std=std, **{name: element(index) for name, index in _indices(count).items()})
+    above = gaps_ms > 0.0
+    rated = int(counts[above].sum())
+    if rated == 0:
         return gaps, Distribution(0)
-    picked = {name: float(ordered[index]) for name, index in rate_indices.items()}
-    del ordered
-    rates = 1000.0 / (gaps_ms[gaps_ms > 0.0] if zeros else gaps_ms)
-    mean, std = _mean_and_std(rates)
-    return gaps, Distribution(positive, mean=mean, std=std, **{name: 1000.0 / gap for name, gap in picked.items()})
+    mean, std = _mean_and_std(1000.0 / gaps_ms[above], counts[above], rated)
+    picked = {name: 1000.0 / element(count - 1 - index) for name, index in _indices(rated).items()}
+    return gaps, Distribution(rated, mean=mean, std=std, **picked)
 
 
 def sum_left_to_right(values: Floats) -> float:
     """Add up in order, one element after the other; numpy's own sum pairs them and differs in the last bits."""
-    total = 0.0
-    for start in range(0, len(values), _CHUNK):
-        chunk = values[start : start + _CHUNK].copy()
-        chunk[0] += total
-        total = float(np.add.accumulate(chunk)[-1])
-    return total
+    return float(np.add.accumulate(values)[-1]) if len(values) else 0.0
 
 
-def _described(sample: Floats, ordered: Floats, indices: dict[str, int]) -> Distribution:
-    mean, std = _mean_and_std(sample)
-    picked = {name: float(ordered[index]) for name, index in indices.items()}
-    return Distribution(len(sample), mean=mean, std=std, **picked)
+def _indices(count: int) -> dict[str, int]:
+    """Where the order statistics of an ascending sample stand."""
+    percentiles = {name: percentile_index(count, percentile) for name, percentile in PERCENTILES.items()}
+    return {"min": 0, "max": count - 1, **percentiles}
 
 
-def _mean_and_std(values: Floats) -> tuple[float, float]:
-    count = len(values)
-    mean = sum_left_to_right(values) / count
-    squares = 0.0
-    for start in range(0, count, _CHUNK):
-        chunk = values[start : start + _CHUNK] - mean
-        chunk *= chunk
-        chunk[0] += squares
-        squares = float(np.add.accumulate(chunk)[-1])
-    return mean, float(np.sqrt(squares / count))
+def _mean_and_std(values: Floats, counts: Counts | None, count: int) -> tuple[float, float]:
+    mean = sum_left_to_right(values if counts is None else values * counts) / count
+    squares = np.square(values - mean)
+    return mean, float(np.sqrt(sum_left_to_right(squares if counts is None else squares * counts) / count))

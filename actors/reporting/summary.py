@@ -68,7 +68,7 @@ def summarize(timelines: Timelines, latencies: Latencies, figures: RunFigures) -
         _present(values[counted])
         for values in (latencies.ttft_ms, latencies.ttst_ms, latencies.tpot_ms, latencies.e2e_ms)
     )
-    itl, rates = gap_and_rate_distributions(token_gaps(timelines, counted))
+    itl, rates = gap_and_rate_distributions(*token_gaps(timelines, counted))
     summary |= {
         "power_w": None,
         "power_coverage": None,

@@ -38,13 +38,18 @@ class RequestTimeline:
 class Timelines:
     """All requests of a run in release order, and when each of their tokens became visible.
 
-    token_times_ms: the token times of the first request, then those of the second, and so on.
-    token_offsets: int64, one longer than `requests`; request i owns `token_times_ms[offsets[i]:offsets[i + 1]]`.
+    The tokens of a request are stretches of a log of pass end times, which requests of one rank share.
+
+    times_ms: float64, the logs of all ranks one after the other; ascending within a log.
+    owners, begins, ends: int64, an element per stretch, ordered by request and time. Request `owners[i]`
+        emitted a token at each of `times_ms[begins[i]:ends[i]]`, of one log and at least one.
     """
 
     requests: list[RequestTimeline]
-    token_times_ms: NDArray[np.float64]
-    token_offsets: NDArray[np.int64]
+    times_ms: NDArray[np.float64]
+    owners: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,13 @@ def make_request(
 
 
 def make_timelines(*runs: tuple[RequestTimeline, list[float]]) -> Timelines:
+    """Every request has a log of its own."""
     offsets = np.cumsum([0, *(len(times) for _, times in runs)])
     times = np.array([time for _, times in runs for time in times], np.float64)
-    return Timelines([request for request, _ in runs], times, offsets)
+    some = np.diff(offsets) > 0
+    return Timelines(
+        [request for request, _ in runs], times, np.nonzero(some)[0], offsets[:-1][some], offsets[1:][some]
+    )
 
 
 def make_figures(**figures: Any) -> RunFigures:

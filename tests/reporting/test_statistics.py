@@ -58,14 +58,28 @@ def test_distribution_equals_plain_arithmetic_to_the_bit(values: list[float]) ->
 @given(st.lists(gaps_ms, max_size=300))
 @example([0.0, 0.0])
 @example([0.0, 3.0])
-def test_gaps_and_rates_come_from_one_selection(values: list[float]) -> None:
-    gaps, rates = gap_and_rate_distributions(np.array(values, np.float64))
+def test_gaps_and_rates_equal_plain_arithmetic_to_the_bit(values: list[float]) -> None:
+    gaps, rates = gap_and_rate_distributions(np.array(values, np.float64), np.ones(len(values), np.int64))
     assert named(gaps) == plain(values)
     assert named(rates) == plain([1000.0 / gap for gap in values if gap > 0.0])
     assert (gaps.count, rates.count) == (len(values), sum(gap > 0.0 for gap in values))
 
 
-def test_sums_run_from_left_to_right_across_chunks() -> None:
+@given(st.lists(st.tuples(gaps_ms, st.integers(1, 5)), min_size=1, max_size=60))
+def test_a_gap_that_occurs_several_times_counts_as_often(counted: list[tuple[float, int]]) -> None:
+    gaps, counts = np.array([gap for gap, _ in counted]), np.array([count for _, count in counted])
+    once = np.ones(int(counts.sum()), np.int64)
+    together, apart = gap_and_rate_distributions(gaps, counts), gap_and_rate_distributions(gaps.repeat(counts), once)
+    for found, expected in zip(together, apart, strict=True):
+        assert found.count == expected.count
+        if found.count:
+            # Sums are rounded in another place.
+            assert (found.mean, found.std) == pytest.approx((expected.mean, expected.std), rel=1e-9, abs=1e-5)
+        order_statistics = ("min", "max", *PERCENTILES)
+        assert [found.value(name) for name in order_statistics] == [expected.value(name) for name in order_statistics]
+
+
+def test_sums_run_from_left_to_right() -> None:
     values = np.random.default_rng(1).random(200_001) * 1e6
     assert sum_left_to_right(values) == added_up(values.tolist())
     assert sum_left_to_right(np.empty(0)) == 0.0

@@ -140,7 +140,32 @@ def test_gaps_stay_within_counted_requests(request_timeline: Make, timelines: Ma
     expected = [
         later - earlier for request, times in runs if request.counted for earlier, later in itertools.pairwise(times)
     ]
-    assert token_gaps(timelines(*runs), counted).tolist() == expected
+    gaps, counts = token_gaps(timelines(*runs), counted)
+    assert gaps.tolist() == expected
+    assert counts.tolist() == [1] * len(expected)
+
+
+def test_requests_that_share_passes_share_their_gaps(request_timeline: Make) -> None:
+    requests = [request_timeline(ordinal, terminal_ms=9.0) for ordinal in range(3)]
+    requests[2].status = Status.REJECTED
+    # One log of six passes; the first request is preempted for two of them, the last does not count.
+    times = np.array([1.0, 3.0, 4.0, 7.0, 12.0, 20.0])
+    stretches = np.array([(0, 0, 2), (0, 4, 6), (1, 1, 5), (2, 0, 6)])
+    timelines = Timelines(requests, times, *stretches.T)
+    gaps, counts = token_gaps(timelines, np.array([request.counted for request in requests]))
+    assert list(zip(gaps.tolist(), counts.tolist(), strict=True)) == [
+        (2.0, 1),
+        (1.0, 1),
+        (3.0, 1),
+        (5.0, 1),
+        (8.0, 1),
+        (9.0, 1),
+    ]
+    latencies = derive_latencies(timelines)
+    assert latencies.tokens.tolist() == [4, 4, 6]
+    assert latencies.first_ms.tolist() == [1.0, 3.0, 1.0]
+    assert latencies.ttst_ms.tolist() == [2.0, 1.0, 2.0]
+    assert latencies.last_ms.tolist() == [20.0, 12.0, 20.0]
 
 
 RECORDED = (
