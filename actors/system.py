@@ -100,9 +100,10 @@ def run(
             record_per_request=spec.record_per_request,
         )
         coordinator.register(COLLECTOR, collector)
+        tell_router = policy.follows_requests or policy.consumes_kv_events
         for worker_id, scheduler_ids in enumerate(workers):
             engine = build_engine(spec.engine, durations, options)
-            worker = start(runtime, Worker, worker_id, scheduler_ids, engine)
+            worker = start(runtime, Worker, worker_id, scheduler_ids, engine, tell_router=tell_router)
             coordinator.register(worker_name(worker_id), worker, offer_key=worker_id)
 
         coordinator.post(POOL, StartPool(), Phase.WORKER_READY)

@@ -17,14 +17,19 @@ class Worker(SimActor):
 
     A run of merged passes is cut where a new request could change the next pass: its completion is
     revoked and, for the passes that remain, sent again.
+
+    tell_router: whether the placement policy follows what becomes of requests.
     """
 
-    def __init__(self, worker_id: int, scheduler_ids: tuple[int, ...], engine: Engine) -> None:
+    def __init__(
+        self, worker_id: int, scheduler_ids: tuple[int, ...], engine: Engine, *, tell_router: bool = True
+    ) -> None:
         super().__init__()
         self._worker_id = worker_id
         self._scheduler_ids = scheduler_ids
         self._name = worker_name(worker_id)
         self._engine = engine
+        self._tell_router = tell_router
         self._in_flight: Pass | None = None
         self._passes = 0
         """How many passes of the run in flight will take place."""
@@ -99,7 +104,7 @@ class Worker(SimActor):
                 kv_events=rank.kv_events,
                 metrics=rank.metrics,
             )
-            if rank.kv_events or rank.first_tokens or rank.terminals:
+            if self._tell_router and (rank.kv_events or rank.first_tokens or rank.terminals):
                 outbox.append(Outgoing(ROUTER, outputs))
             outbox.append(Outgoing(COLLECTOR, outputs))
             if rank.terminals:

@@ -77,7 +77,7 @@ def token_gaps(timelines: Timelines, counted: NDArray[np.bool_]) -> tuple[Floats
     if not size:
         return np.empty(0), np.empty(0, np.int64)
     shared = np.cumsum(np.bincount(begins, minlength=size) - np.bincount(ends - 1, minlength=size))[:-1]
-    within = np.nonzero(shared)[0]
+    within = shared > 0
     resumed = np.nonzero(owners[1:] == owners[:-1])[0]
     gaps = np.concatenate((np.diff(times)[within], times[begins[resumed + 1]] - times[ends[resumed] - 1]))
     return np.maximum(gaps, 0.0), np.concatenate((shared[within], np.ones(len(resumed), np.int64)))

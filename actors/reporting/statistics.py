@@ -11,6 +11,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 PERCENTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}
+_CHUNK = 1 << 15  # elements summed at a time, so that temporary arrays stay in the processor's cache
+_FEW_REPEATS = 8
 STATISTICS = ("mean", "min", "max", *PERCENTILES, "std")
 
 
@@ -45,10 +47,9 @@ def distribution(sample: Floats) -> Distribution:
     count = len(sample)
     if count == 0:
         return Distribution(0)
-    indices = _indices(count)
-    ordered = np.partition(sample, sorted({*indices.values()}))
+    picked = _pick(sample, None, _indices(count))
     mean, std = _mean_and_std(sample, None, count)
-    return Distribution(count, mean=mean, std=std, **{name: float(ordered[index]) for name, index in indices.items()})
+    return Distribution(count, mean=mean, std=std, **picked)
 
 
 def gap_and_rate_distributions(gaps_ms: Floats, counts: Counts) -> tuple[Distribution, Distribution]:
@@ -59,26 +60,30 @@ def gap_and_rate_distributions(gaps_ms: Floats, counts: Counts) -> tuple[Distrib
     count = int(counts.sum())
     if count == 0:
         return Distribution(0), Distribution(0)
-    order = np.argsort(gaps_ms)
-    ordered, up_to = gaps_ms[order], np.cumsum(counts[order])
-
-    def element(index: int) -> float:
-        return float(ordered[np.searchsorted(up_to, index, side="right")])
-
-    mean, std = _mean_and_std(gaps_ms, counts, count)
-    gaps = Distribution(count, mean=mean, std=std, **{name: element(index) for name, index in _indices(count).items()})
     above = gaps_ms > 0.0
     rated = int(counts[above].sum())
-    if rated == 0:
+    indices = {f"gap {name}": index for name, index in _indices(count).items()}
+    if rated:
+        indices |= {f"rate {name}": count - 1 - index for name, index in _indices(rated).items()}
+    picked = _pick(gaps_ms, counts, indices)
+
+    mean, std = _mean_and_std(gaps_ms, counts, count)
+    elements = {name: picked[f"gap {name}"] for name in _indices(count)}
+    gaps = Distribution(count, mean=mean, std=std, **elements)
+    if not rated:
         return gaps, Distribution(0)
     mean, std = _mean_and_std(1000.0 / gaps_ms[above], counts[above], rated)
-    picked = {name: 1000.0 / element(count - 1 - index) for name, index in _indices(rated).items()}
-    return gaps, Distribution(rated, mean=mean, std=std, **picked)
+    elements = {name: 1000.0 / picked[f"rate {name}"] for name in _indices(rated)}
+    return gaps, Distribution(rated, mean=mean, std=std, **elements)
 
 
-def sum_left_to_right(values: Floats) -> float:
+def sum_left_to_right(values: Floats, total: float = 0.0) -> float:
     """Add up in order, one element after the other; numpy's own sum pairs them and differs in the last bits."""
-    return float(np.add.accumulate(values)[-1]) if len(values) else 0.0
+    for start in range(0, len(values), _CHUNK):
+        chunk = values[start : start + _CHUNK].copy()
+        chunk[0] += total
+        total = float(np.add.accumulate(chunk, out=chunk)[-1])
+    return total
 
 
 def _indices(count: int) -> dict[str, int]:
@@ -87,7 +92,26 @@ def _indices(count: int) -> dict[str, int]:
     return {"min": 0, "max": count - 1, **percentiles}
 
 
+def _pick(values: Floats, counts: Counts | None, indices: dict[str, int]) -> dict[str, float]:
+    """Elements of the sample in ascending order, in which values occur `counts` times, once without."""
+    if counts is not None and counts.sum() > _FEW_REPEATS * len(values):
+        order = np.argsort(values)
+        up_to = np.cumsum(counts[order])
+        positions = np.searchsorted(up_to, list(indices.values()), side="right")
+        return dict(zip(indices, values[order[positions]].tolist(), strict=True))
+    # Selecting is faster than sorting as long as the sample does not grow much by spelling it out.
+    ordered = values.copy() if counts is None else values.repeat(counts)
+    ordered.partition(sorted({*indices.values()}))
+    return {name: float(ordered[index]) for name, index in indices.items()}
+
+
 def _mean_and_std(values: Floats, counts: Counts | None, count: int) -> tuple[float, float]:
-    mean = sum_left_to_right(values if counts is None else values * counts) / count
-    squares = np.square(values - mean)
-    return mean, float(np.sqrt(sum_left_to_right(squares if counts is None else squares * counts) / count))
+    total, squares = 0.0, 0.0
+    for start in range(0, len(values), _CHUNK):
+        chunk = values[start : start + _CHUNK]
+        total = sum_left_to_right(chunk if counts is None else chunk * counts[start : start + _CHUNK], total)
+    mean = total / count
+    for start in range(0, len(values), _CHUNK):
+        chunk = np.square(values[start : start + _CHUNK] - mean)
+        squares = sum_left_to_right(chunk if counts is None else chunk * counts[start : start + _CHUNK], squares)
+    return mean, float(np.sqrt(squares / count))

@@ -29,9 +29,13 @@ class Decision(msgspec.Struct, frozen=True):
 class PlacementPolicy(Protocol):
     """Chooses a rank per request. Every call but `place` may return requests that waited until now.
 
-    Times are simulated ms. KV events are produced only for a policy whose `consumes_kv_events` is true.
+    Times are simulated ms.
+
+    follows_requests: whether it wants `prefill_completed` and `request_terminal` to be called.
+    consumes_kv_events: whether it wants `observe` to be called; only then KV events are produced.
     """
 
+    follows_requests: bool
     consumes_kv_events: bool
 
     def place(self, request: Request, now_ms: float) -> Decision:

@@ -14,6 +14,7 @@ from messages.requests import Request
 class RoundRobin:
     """Takes active workers by ascending id. The position survives changes of the set of workers."""
 
+    follows_requests = False
     consumes_kv_events = False
 
     def __init__(self) -> None:

@@ -23,6 +23,8 @@ REQUEST = Request(0, 8, 1, ())
 class OneAtATime(RoundRobin):
     """Lets a request wait until the one before it has ended."""
 
+    follows_requests = True
+
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[Request] = []
