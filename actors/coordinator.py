@@ -36,7 +36,6 @@ class Coordinator:
     Attributes:
         now_ms: the virtual time.
         worker_seconds: provisioned workers times seconds, up to the clock.
-        deliveries: messages delivered, effect-free offers included.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class Coordinator:
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
         self.now_ms = 0.0
-        self.deliveries = 0
         self._max_sim_time_ms = max_sim_time_ms
         self._observe = observe
         self._progress = progress
@@ -69,6 +67,11 @@ class Coordinator:
         self._live_workers = 0
         self._stretch_start_ms = 0.0
         self._settled_worker_seconds = 0.0
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """Have the run end with KeyboardInterrupt before the next message, while no actor is at work."""
+        self._interrupted = True
 
     def register(self, name: str, ref: pykka.ActorRef[Any], *, offer_key: int | None = None) -> None:
         """Make an actor reachable; `offer_key` orders the start offers of workers."""
@@ -86,7 +89,8 @@ class Coordinator:
         heapq.heappush(self._due[phase], (0, self._take_seq_no(), "system", receiver, message))
 
     def call(self, receiver: str, message: Any) -> Any:
-        """Deliver a message of the system's own now and return the actor's result."""
+        """Deliver a message of the system's own now, after the run, and return the actor's result."""
+        self._round, self._phase = 1, Phase.COMPLETIONS
         queued = (0, self._take_seq_no(), "system", receiver, message)
         return self._release(queued).result
 
@@ -175,7 +179,8 @@ class Coordinator:
         return reply
 
     def _ask(self, envelope: Envelope) -> Reply:
-        self.deliveries += 1
+        if self._interrupted:
+            raise KeyboardInterrupt
         try:
             return cast("Reply", self._actors[envelope.receiver].ask(envelope))
         except ReplayError:
@@ -195,7 +200,7 @@ class Coordinator:
         if reply.revoke:
             self._revoked.add(self._own_alarm.pop(actor))
         for outgoing in reply.outbox:
-            self._send(actor, outgoing)
+            self._send(envelope, outgoing)
         if reply.offering and (key := self._offer_keys[actor]) not in self._offers:
             self._offers[key] = actor
             heapq.heappush(self._offer_queue, key)
@@ -207,11 +212,13 @@ class Coordinator:
             self._stretch_start_ms = self.now_ms
             self._live_workers = reply.live_workers
 
-    def _send(self, sender: str, outgoing: Outgoing) -> None:
+    def _send(self, cause: Envelope, outgoing: Outgoing) -> None:
         seq_no = self._take_seq_no()
+        sender = cause.receiver
         at_ms, phase, receiver, message = outgoing.at_ms, outgoing.phase, outgoing.receiver, outgoing.message
         if at_ms is None or (at_ms == self.now_ms and phase is self._phase):
-            self._cascade.append((outgoing.key, seq_no, sender, receiver, message))
+            # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
+            self._cascade.append((cause.key, seq_no, sender, receiver, message))
         elif at_ms > self.now_ms and at_ms < math.inf:
             heapq.heappush(self._later, (at_ms, int(phase), outgoing.key, seq_no, sender, receiver, message))
             if sender == receiver:

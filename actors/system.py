@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -108,11 +111,35 @@ def run(
 
         coordinator.post(POOL, StartPool(), Phase.WORKER_READY)
         coordinator.post(CLIENT, ReleaseArrivals(), Phase.ADMISSION)
-        coordinator.run()
+        with _interrupts_between_messages(coordinator):
+            coordinator.run()
         wall_time_ms = (time.perf_counter() - started) * 1000.0
         conclude = ConcludeRun(coordinator.worker_seconds, wall_time_ms, tuple(workload.warnings))
         report: ReplayReport = coordinator.call(COLLECTOR, conclude)
         return report
+
+
+@contextlib.contextmanager
+def _interrupts_between_messages(coordinator: Coordinator) -> Iterator[None]:
+    """Have Ctrl-C wait for the end of the message under way.
+
+    An interrupt in the middle of one could leave the lock of an actor's inbox taken for good. A second one gets
+    through at once.
+    """
+
+    def handle(signal_number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        coordinator.interrupt()
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager

@@ -61,10 +61,17 @@ class Worker(SimActor):
         return self._end_pass()
 
     def _cut(self, current: Pass, envelope: Envelope) -> Reply:
-        """End the run at its first boundary after now, or at now if the next pass has not started yet."""
+        """End the run at its first boundary after now, or at now if the next pass has not started yet.
+
+        Passes start in the first round of their timestamp, in the order of worker ids.
+        """
         passes = bisect_right(current.ends_ms, envelope.at_ms)
+        if passes == self._passes:
+            # The run ends now anyway; its completion is under way.
+            return NOTHING
         at_boundary = passes > 0 and current.ends_ms[passes - 1] == envelope.at_ms
-        if at_boundary and envelope.round == 1 and envelope.phase < Phase.START:
+        before_start = envelope.phase < Phase.START or envelope.key < self._worker_id
+        if at_boundary and envelope.round == 1 and before_start:
             self._passes = passes
             return self._end_pass(revoke=True)
         if passes + 1 == self._passes:

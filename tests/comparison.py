@@ -19,6 +19,11 @@ PERCENTILES = ("median", "p75", "p90", "p95", "p99")
 HOST_TIME = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
 
 
+def simulated_figures(report: ReplayReport) -> dict[str, Any]:
+    """The summary without what depends on the host's clock."""
+    return {key: value for key, value in report.summary.items() if key not in HOST_TIME}
+
+
 def assert_same_rows(report: ReplayReport, expected: Iterable[dict[str, Any]]) -> None:
     """Every recorded field of every request is equal, floats to the last bit; rows match as multisets."""
     expected = list(expected)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from hypothesis import strategies as st
 
 from actors import replay
 from actors.emission import EmittingRequests
+from actors.routing.placement import Decision, Placement, PlacementPolicy
 from actors.routing.round_robin import RoundRobin
 from messages.envelope import Envelope, Phase
 from messages.passes import PassCompleted, PassOutputs, StartPass
-from messages.report import ReplayReport
+from messages.requests import Request
+from tests.comparison import simulated_figures
 
 Entry = tuple[Any, ...]
 
@@ -25,6 +29,46 @@ class KvAware(RoundRobin):
     """Round robin that has KV events produced."""
 
     consumes_kv_events = True
+
+
+class Patient(RoundRobin):
+    """Lets requests wait while more than two are placed, and releases them at first tokens and ends."""
+
+    follows_requests = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: deque[Request] = deque()
+        self._placed: set[int] = set()
+
+    def place(self, request: Request, now_ms: float) -> Decision:
+        self._waiting.append(request)
+        return Decision(None, self._release(now_ms))
+
+    def prefill_completed(self, ordinal: int, now_ms: float) -> tuple[Placement, ...]:
+        self._placed.discard(ordinal)
+        return self._release(now_ms)
+
+    def request_terminal(self, ordinal: int, now_ms: float) -> tuple[Placement, ...]:
+        self._placed.discard(ordinal)
+        return self._release(now_ms)
+
+    def _release(self, now_ms: float) -> tuple[Placement, ...]:
+        released = []
+        while self._waiting and len(self._placed) < 2:
+            request = self._waiting.popleft()
+            placement = super().place(request, now_ms).placement
+            assert placement is not None
+            self._placed.add(request.ordinal)
+            released.append(placement)
+        return tuple(released)
+
+
+POLICIES: dict[str, Callable[[], PlacementPolicy | None]] = {
+    "of the spec": lambda: None,
+    "KV-aware": KvAware,
+    "patient": Patient,
+}
 
 
 @st.composite
@@ -92,27 +136,22 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(spec=specs(), trace=traces(), kv_events=st.booleans())
-def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], kv_events: bool) -> None:
+@given(spec=specs(), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
+def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "spec.json").write_text(json.dumps(spec))
         (folder / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in trace))
         _write_profile(folder / "profile.npz")
-        merged, stepped = (_run(folder / "spec.json", step, kv_events) for step in (False, True))
+        merged, stepped = (_run(folder / "spec.json", step, policy) for step in (False, True))
     for ours, theirs in zip(merged, stepped, strict=True):
         assert ours == theirs
 
 
-def _run(path: Path, step: bool, kv_events: bool) -> tuple[Any, ...]:
+def _run(path: Path, step: bool, policy: str) -> tuple[Any, ...]:
     log: list[Envelope] = []
-    report = replay(path, step=step, placement=KvAware() if kv_events else None, observe=log.append)
-    return _figures(report), report.requests, _conversation(log), _passes(log)
-
-
-def _figures(report: ReplayReport) -> dict[str, Any]:
-    host_time = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
-    return {key: value for key, value in report.summary.items() if key not in host_time}
+    report = replay(path, step=step, placement=POLICIES[policy](), observe=log.append)
+    return simulated_figures(report), report.requests, _conversation(log), _passes(log)
 
 
 def _conversation(log: list[Envelope]) -> list[Entry]:

@@ -28,7 +28,7 @@ def test_one_request_on_one_worker() -> None:
         (13.0, "completions", "worker-0 > worker-0: PassCompleted x3"),
         (13.0, "completions", "worker-0 > collector: PassOutputs (tokens x3 a, completed a)"),
         (13.0, "completions", "worker-0 > client: PassOutputs (tokens x3 a, completed a)"),
-        (13.0, "start", "system > collector: ConcludeRun"),
+        (13.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_simultaneous_arrivals_on_two_workers() -> None:
         (11.0, "completions", "worker-1 > worker-1: PassCompleted"),
         (11.0, "completions", "worker-1 > collector: PassOutputs (tokens b, completed b)"),
         (11.0, "completions", "worker-1 > client: PassOutputs (tokens b, completed b)"),
-        (11.0, "start", "system > collector: ConcludeRun"),
+        (11.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -92,7 +92,7 @@ def test_arrival_exactly_at_a_completion() -> None:
         (22.0, "completions", "worker-0 > worker-0: PassCompleted"),
         (22.0, "completions", "worker-0 > collector: PassOutputs (tokens a, completed a)"),
         (22.0, "completions", "worker-0 > client: PassOutputs (tokens a, completed a)"),
-        (22.0, "start", "system > collector: ConcludeRun"),
+        (22.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -123,7 +123,7 @@ def test_arrival_exactly_at_a_boundary_of_a_run() -> None:
         (28.0, "completions", "worker-0 > worker-0: PassCompleted x5"),
         (28.0, "completions", "worker-0 > collector: PassOutputs (tokens x5 a, completed a)"),
         (28.0, "completions", "worker-0 > client: PassOutputs (tokens x5 a, completed a)"),
-        (28.0, "start", "system > collector: ConcludeRun"),
+        (28.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -155,7 +155,7 @@ def test_arrival_within_a_run() -> None:
         (28.0, "completions", "worker-0 > worker-0: PassCompleted x4"),
         (28.0, "completions", "worker-0 > collector: PassOutputs (tokens x4 a, completed a)"),
         (28.0, "completions", "worker-0 > client: PassOutputs (tokens x4 a, completed a)"),
-        (28.0, "start", "system > collector: ConcludeRun"),
+        (28.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -181,7 +181,7 @@ def test_closed_loop_refill() -> None:
         (20.0, "completions", "worker-0 > worker-0: PassCompleted"),
         (20.0, "completions", "worker-0 > collector: PassOutputs (admitted b, tokens b, completed b)"),
         (20.0, "completions", "worker-0 > client: PassOutputs (admitted b, tokens b, completed b)"),
-        (20.0, "start", "system > collector: ConcludeRun"),
+        (20.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -215,7 +215,7 @@ def test_preemption_and_readmission() -> None:
         (18.0, "completions", "worker-0 > worker-0: PassCompleted"),
         (18.0, "completions", "worker-0 > collector: PassOutputs (admitted b, tokens b, completed b)"),
         (18.0, "completions", "worker-0 > client: PassOutputs (admitted b, tokens b, completed b)"),
-        (18.0, "start", "system > collector: ConcludeRun"),
+        (18.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 
@@ -236,7 +236,7 @@ def test_rejection() -> None:
         (10.0, "completions", "worker-0 > worker-0: PassCompleted"),
         (10.0, "completions", "worker-0 > collector: PassOutputs (admitted b, tokens b, completed b, rejected a)"),
         (10.0, "completions", "worker-0 > client: PassOutputs (admitted b, tokens b, completed b, rejected a)"),
-        (10.0, "start", "system > collector: ConcludeRun"),
+        (10.0, "completions", "system > collector: ConcludeRun"),
     ]
     assert report.requests is not None
     assert [record.terminal_reason for record in report.requests] == [
@@ -274,7 +274,7 @@ def test_request_that_outgrows_the_cache() -> None:
         (21.0, "completions", "worker-0 > worker-0: PassCompleted"),
         (21.0, "completions", "worker-0 > collector: PassOutputs (admitted b, tokens b, completed b)"),
         (21.0, "completions", "worker-0 > client: PassOutputs (admitted b, tokens b, completed b)"),
-        (21.0, "start", "system > collector: ConcludeRun"),
+        (21.0, "completions", "system > collector: ConcludeRun"),
     ]
     assert report.requests is not None
     outgrown, other = report.requests

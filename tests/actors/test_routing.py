@@ -80,6 +80,57 @@ def test_a_policy_hears_of_kv_events_first_tokens_and_ends() -> None:
     assert policy.calls == ["10.0: BlocksStored", "10.0: prefill of 0", "14.0: BlocksStored", "15.0: end of 0"]
 
 
+class Scripted(RoundRobin):
+    """Places requests on given workers; one may have to wait for the end of another."""
+
+    follows_requests = True
+
+    def __init__(self, workers: dict[int, int], waits_for: dict[int, int]) -> None:
+        super().__init__()
+        self._workers = workers
+        self._waits_for = waits_for
+        self._waiting: dict[int, Request] = {}
+
+    def place(self, request: Request, now_ms: float) -> Decision:
+        if request.ordinal in self._waits_for:
+            self._waiting[self._waits_for[request.ordinal]] = request
+            return Decision(None)
+        return Decision(Placement(request, self._workers[request.ordinal], 0))
+
+    def request_terminal(self, ordinal: int, now_ms: float) -> tuple[Placement, ...]:
+        request = self._waiting.pop(ordinal, None)
+        return () if request is None else (Placement(request, self._workers[request.ordinal], 0),)
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_a_release_to_a_worker_whose_run_ends_at_that_instant(step: bool) -> None:
+    """Both runs end at 14 ms; the end of a, on worker 0, comes first and releases c to worker 1."""
+    policy = Scripted({0: 0, 1: 1, 2: 1}, waits_for={2: 0})
+    _, report = messages_of(cluster((0.0, 8, 5), (0.0, 8, 5), (1.0, 8, 2), workers=2), placement=policy, step=step)
+    assert report.requests is not None
+    assert [record.terminal_time_ms for record in report.requests] == [14.0, 14.0, 25.0]
+    assert report.requests[2].first_admit_ms == 14.0
+
+
+@pytest.mark.parametrize("step", [False, True])
+@pytest.mark.parametrize(
+    ("rejecting", "running", "admitted_ms"), [(0, 1, 12.0), (1, 0, 13.0)], ids=["lower worker", "higher worker"]
+)
+def test_a_release_in_the_start_phase_meets_a_boundary_of_a_run(
+    rejecting: int, running: int, admitted_ms: float, step: bool
+) -> None:
+    """At 12 ms a pass of no duration rejects c, which releases b; the other worker is at a boundary of its run.
+
+    Workers start by id: one with a higher id has not started its next pass yet, one with a lower id has.
+    """
+    policy = Scripted({0: running, 1: running, 2: rejecting}, waits_for={1: 2})
+    spec = cluster((0.0, 8, 9), (5.0, 8, 1), (12.0, 400, 1), workers=2)
+    _, report = messages_of(spec, placement=policy, step=step)
+    assert report.requests is not None
+    assert report.requests[2].terminal_status == "rejected"
+    assert report.requests[1].first_admit_ms == admitted_ms
+
+
 def test_kv_events_are_produced_for_policies_that_consume_them_only() -> None:
     policy = OneAtATime()
     messages_of(cluster((0.0, 8, 6)), placement=policy)

@@ -9,7 +9,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-HOST_TIME = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
+from tests.comparison import HOST_TIME
 
 
 def _replay(folder: Path, name: str, runtime: str, hash_seed: str) -> tuple[str, bytes]:

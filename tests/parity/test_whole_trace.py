@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors import replay
-from tests.comparison import assert_same_rows, assert_same_summary
+from tests.comparison import assert_same_rows, assert_same_summary, simulated_figures
 from tests.parity.reference import Reference
 
 FIELDS = (
@@ -59,3 +59,15 @@ def test_every_request_of_the_trace(
     assert_same_summary(report, theirs["summary"])
     if rank:
         assert sum(row["readmission_count"] for row in rows) == 353
+
+
+@pytest.mark.parametrize("blocks", [16_384, 2_000])
+def test_stepping_through_every_pass_changes_nothing(blocks: int, traces: Path) -> None:
+    spec = {
+        "topology": {"kind": "aggregated", "workers": {"initial_workers": 4}},
+        "engine": {"rank": {"num_gpu_blocks": blocks}},
+        "workload": {"kind": "trace", "path": str(traces / "mooncake-conversation.jsonl")},
+    }
+    merged, stepped = (replay(spec, step=step) for step in (False, True))
+    assert merged.requests == stepped.requests
+    assert simulated_figures(merged) == simulated_figures(stepped)
