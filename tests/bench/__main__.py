@@ -82,6 +82,8 @@ def main(
     growth_only: Annotated[bool, typer.Option("--growth", help="Time ours as requests and workers grow.")] = False,
 ) -> None:
     """Print a table of wall time, processor time, peak memory and ratio per workload."""
+    if not growth_only and not {"AISIM_SHARED", "AISIM_REFERENCE"} <= os.environ.keys():
+        raise SystemExit("set AISIM_SHARED and AISIM_REFERENCE, or use --growth")
     reference = None if growth_only else os.environ["AISIM_REFERENCE"]
     chosen = growth() if growth_only else workloads(Path(os.environ["AISIM_SHARED"]) / "data" / "traces")
     table = Table("workload", title=f"medians of {runs} runs: ours / reference")

@@ -73,8 +73,10 @@ def test_a_gap_that_occurs_several_times_counts_as_often(counted: list[tuple[flo
     for found, expected in zip(together, apart, strict=True):
         assert found.count == expected.count
         if found.count:
-            # Sums are rounded in another place.
-            assert (found.mean, found.std) == pytest.approx((expected.mean, expected.std), rel=1e-9, abs=1e-5)
+            # Sums are rounded in another place; a deviation far below the mean is made of such rounding.
+            assert found.mean is not None
+            assert found.mean == pytest.approx(expected.mean, rel=1e-9)
+            assert found.std == pytest.approx(expected.std, rel=1e-9, abs=1e-6 * found.mean)
         order_statistics = ("min", "max", *PERCENTILES)
         assert [found.value(name) for name in order_statistics] == [expected.value(name) for name in order_statistics]
 
