@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, whose import would only delay the command
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import Any
+
     from actors.routing.placement import PlacementPolicy
     from actors.runtime import Runtime
     from actors.system import Progress
@@ -29,7 +30,7 @@ def replay(
     """Replay a spec and return its report.
 
     spec: the path of a spec.json, its content as a mapping, or a ReplaySpec. Relative paths inside start from the
-        folder of the file, or else from the working directory.
+        folder of the file, or else from the working directory. Values of a mapping may be those of numpy.
     runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
     placement: a policy of the caller's own instead of the one that the spec names.
@@ -39,10 +40,16 @@ def replay(
     Raises:
         messages.errors.InputError: the spec, or a file that it names, cannot be used; one finding per line.
         messages.errors.ReplayError: the run failed.
+        ValueError: there is no such runtime.
     """
     # Imported here, so that the command can print its help without loading numpy.
+    from typing import get_args
+
+    from actors.runtime import Runtime
     from actors.spec.loading import load_spec
     from actors.system import run
 
+    if runtime not in get_args(Runtime):
+        raise ValueError(f"runtime: expected {' or '.join(map(repr, get_args(Runtime)))}, got {runtime!r}")
     document, base_dir = load_spec(spec)
     return run(document, base_dir, runtime=runtime, step=step, placement=placement, observe=observe, progress=progress)

@@ -1,163 +1,43 @@
-"""The command `aisim-actors`. Heavy modules are imported where they are used, so that help appears at once."""
+"""The command `aisim-actors`: its exit codes and the lines about what went wrong.
+
+It imports next to nothing before an interrupt is taken care of; the commands themselves are in `actors.commands`.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import importlib.util
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+TYPE_CHECKING = False  # as in typing, which takes most of the time that an interrupt would hit
 if TYPE_CHECKING:
-    from actors.system import Progress
-    from messages.report import ReplayReport
-    from messages.spec import ReplaySpec
+    from collections.abc import Sequence
 
 PROGRAM = "aisim-actors"
 SUCCESS, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-EXAMPLES_DIR = Path(__file__).parent / "examples"
 MOST_FINDINGS = 100
-
-
-def _example_names() -> list[str]:
-    return sorted(path.parent.name for path in EXAMPLES_DIR.glob("*/spec.json"))
-
-
-app = typer.Typer(
-    name=PROGRAM,
-    help="Replay LLM traffic on a simulated cluster of inference engines.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-class Runtime(StrEnum):
-    """How the actors run."""
-
-    COOPERATIVE = "cooperative"
-    THREADS = "threads"
-
-
-SpecPath = Annotated[Path | None, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of SPEC, e.g. engine.rank.block_size=16."),
-]
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> int:
-    if version:
-        print(f"{PROGRAM} {_version()}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
-    return SUCCESS
-
-
-@app.command()
-def replay(
-    spec: SpecPath = None,
-    example: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Replay a built-in example instead of SPEC: {', '.join(_example_names())}."),
-    ] = None,
-    overrides: Overrides = None,
-    output_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write report.json and requests.jsonl.")
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
-    ] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print report.json instead of the table.")] = False,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every message as a JSON line.")] = None,
-    step: Annotated[bool, typer.Option("--step", help="Simulate pass by pass, without jumping ahead.")] = False,
-    runtime: Annotated[
-        Runtime, typer.Option(help="Run the actors in one thread or in one each.")
-    ] = Runtime.COOPERATIVE,
-    progress: Annotated[bool, typer.Option(help="Show progress on a terminal.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no table, progress or warnings.")] = False,
-) -> int:
-    """Replay a workload and report when every token came out."""
-    from actors.reporting.writers import OutputDirectory, partial_file
-    from actors.spec.loading import load_spec
-    from messages.errors import InputError
-
-    if (spec is None) == (example is None):
-        raise InputError("give either SPEC or --example NAME")
-    document = spec if spec is not None else _example_path(example or "")
-    loaded = load_spec(document, overrides or ())
-    inputs = [document, *_input_files(loaded.spec, loaded.base_dir)]
-    if trace is not None and any(_same_file(trace, path) for path in inputs):
-        raise InputError(f"{trace}: --trace would replace an input of the replay")
-
-    from actors.system import run
-
-    with contextlib.ExitStack() as stack:
-        output = OutputDirectory(output_dir, overwrite=overwrite) if output_dir is not None else None
-        if output is not None:
-            stack.callback(output.abandon)
-        observe = None
-        if trace is not None:
-            from actors.tracing import MessageLog
-
-            observe = MessageLog(stack.enter_context(partial_file(trace)))
-        with _progress_bar(progress and not quiet) as report_progress:
-            report = run(
-                loaded.spec,
-                loaded.base_dir,
-                runtime=runtime.value,
-                step=step,
-                observe=observe,
-                progress=report_progress,
-            )
-        written = output.write(report) if output is not None else []
-    if trace is not None:
-        written.append(trace)
-    return _present(report, written, json_output=json_output, quiet=quiet)
-
-
-@app.command()
-def validate(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")],
-    overrides: Overrides = None,
-) -> int:
-    """Check SPEC and the files it names."""
-    from actors.spec.loading import load_spec
-    from actors.validation import check_files
-
-    loaded = load_spec(spec, overrides or ())
-    for warning in check_files(loaded.spec, loaded.base_dir):
-        _say("warning", warning)
-    print(f"{spec}: valid")
-    return SUCCESS
-
-
-@app.command()
-def schema() -> int:
-    """Print the JSON Schema of SPEC."""
-    from actors.spec.loading import document_schema
-
-    print(json.dumps(document_schema(), indent=2))
-    return SUCCESS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Every error is a line on standard error."""
+    try:
+        _stand_in_for_closed_streams()
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return _fail(INTERRUPTED, "interrupted")
+
+
+def say(kind: str, text: str) -> None:
+    """Print one line on standard error."""
+    print(f"{kind}: {' '.join(text.splitlines())}", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     foreign = _foreign_package()
     if foreign is not None:
         return _fail(FAILED, foreign)
+    import typer
+
+    from actors.commands import app
     from messages.errors import InputError, ReplayError
 
     try:
@@ -170,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(BAD_INPUT, *error.findings)
     except ReplayError as error:
         return _fail(FAILED, str(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         return _fail(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         # The reader of standard output is gone; keep the interpreter from flushing into the pipe at exit.
@@ -182,96 +62,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _fail(code, "interrupted") if code == INTERRUPTED else code
 
 
-def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:
-    """Print what the options ask for and return the exit code of a finished run."""
-    if not quiet:
-        for warning in report.warnings:
-            _say("warning", warning)
-    if json_output:
-        from actors.reporting.writers import report_bytes
-
-        sys.stdout.buffer.write(report_bytes(report.summary))
-        sys.stdout.flush()
-    elif not quiet:
-        from actors.reporting.table import print_table
-
-        print_table(report, sys.stdout)
-        for path in written:
-            print(f"Saved: {path}")
-    if report.summary["num_requests"] and not report.summary["completed_requests"]:
-        from actors.reporting.table import shortfall_text
-
-        causes = ", ".join(shortfall_text(shortfall) for shortfall in report.shortfalls)
-        return _fail(FAILED, f"no request completed: {causes}")
-    return SUCCESS
-
-
-@contextlib.contextmanager
-def _progress_bar(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show requests done, simulated time and requests per second on standard error while the body runs."""
-    if not wanted or not sys.stderr.isatty():
-        yield None
-        return
-    import time
-
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("requests, {task.fields[simulated_s]:,.1f} s simulated, {task.fields[rate]:,.0f} requests/s"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replay", total=None, simulated_s=0.0, rate=0.0)
-        start = time.perf_counter()
-
-        def show(state: Progress) -> None:
-            rate = state.done / max(time.perf_counter() - start, 1e-9)
-            bar.update(task, completed=state.done, total=state.total, simulated_s=state.now_ms / 1000.0, rate=rate)
-
-        yield show
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(PROGRAM)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
-def _input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
-    """The files that a document names."""
-    from messages.spec import ExternalTiming, TraceWorkload
-
-    names = []
-    if isinstance(spec.workload, TraceWorkload):
-        names.append(spec.workload.path)
-    if isinstance(spec.engine.rank.timing_model, ExternalTiming):
-        names.append(spec.engine.rank.timing_model.config.path)
-    return [base_dir / name for name in names]
-
-
-def _same_file(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.samefile(other)
-
-
-def _example_path(name: str) -> Path:
-    from messages.errors import InputError
-
-    names = _example_names()
-    if name in names:
-        return EXAMPLES_DIR / name / "spec.json"
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f'did you mean "{close[0]}"?' if close else f"available: {', '.join(names)}"
-    raise InputError(f'--example: unknown example "{name}"; {hint}')
+def _stand_in_for_closed_streams() -> None:
+    """Let what is printed be lost where the caller closed standard output or error, as `>&-` does."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _foreign_package() -> str | None:
     """Say which sibling package is missing or comes from elsewhere; None where all lie side by side."""
+    import importlib.util
+    from pathlib import Path
+
     home = Path(__file__).resolve().parent.parent
     for name in ("messages", "engines"):
         found = importlib.util.find_spec(name)
@@ -285,15 +87,11 @@ def _foreign_package() -> str | None:
     return None
 
 
-def _say(kind: str, text: str) -> None:
-    print(f"{kind}: {' '.join(text.splitlines())}", file=sys.stderr)
-
-
 def _fail(code: int, *findings: str) -> int:
     for finding in findings[:MOST_FINDINGS]:
-        _say("error", finding)
+        say("error", finding)
     if len(findings) > MOST_FINDINGS:
-        _say("error", f"and {len(findings) - MOST_FINDINGS} more findings")
+        say("error", f"and {len(findings) - MOST_FINDINGS} more findings")
     return code
 
 

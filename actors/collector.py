@@ -32,6 +32,8 @@ class Collector(SimActor):
         self._slices: list[list[int]] = []
         """Per request: begin and end of every stretch of tokens in its rank's log, in a row; the last may be open."""
         self._committed_prefill_tokens = 0
+        self._decode_forwards = 0
+        self._accepted_tokens = 0
 
     @handles(RequestArrived)
     def arrived(self, message: RequestArrived, envelope: Envelope) -> Reply:
@@ -49,10 +51,14 @@ class Collector(SimActor):
         log = self._pass_ends.get(message.scheduler_id)
         if log is None:
             log = self._pass_ends[message.scheduler_id] = array("d")
-        begin = len(log)
-        log.extend(message.ends_ms)
-        end = len(log)
         slices = self._slices
+        for ordinal, tokens in message.bursts:
+            slices[ordinal] += (len(log), len(log) + tokens)
+            log.extend(message.ends_ms * tokens)
+        begin = len(log)
+        if not message.bursts:
+            log.extend(message.ends_ms)
+        end = len(log)
         for ordinal in message.resumed:
             slices[ordinal].append(begin)
         for ordinal in message.paused:
@@ -67,12 +73,16 @@ class Collector(SimActor):
             request.status = terminal.status
             request.reason = terminal.reason
         self._committed_prefill_tokens += message.committed_prefill_tokens
+        self._decode_forwards += message.decode_forwards
+        self._accepted_tokens += message.accepted_tokens
         return NOTHING
 
     @handles(ConcludeRun)
     def conclude(self, message: ConcludeRun, envelope: Envelope) -> Reply:
         figures = RunFigures(
             committed_prefill_tokens=self._committed_prefill_tokens,
+            decode_forwards=self._decode_forwards,
+            accepted_tokens=self._accepted_tokens,
             worker_seconds=message.worker_seconds,
             gpus_per_worker=self._gpus_per_worker,
             wall_time_ms=message.wall_time_ms,

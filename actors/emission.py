@@ -13,6 +13,8 @@ class EmittingRequests:
 
     def update(self, outputs: PassOutputs) -> tuple[int, ...]:
         """The requests that emitted one token at the end of each pass of `outputs`, in order of their beginning."""
+        if outputs.bursts:
+            return tuple(ordinal for ordinal, _ in outputs.bursts)
         emitting = self._emitting.setdefault(outputs.scheduler_id, {})
         for ordinal in outputs.paused:
             del emitting[ordinal]

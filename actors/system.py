@@ -91,21 +91,24 @@ def run(
     coordinator = Coordinator(max_sim_time_ms=spec.max_sim_time_ms, observe=observe, progress=report_progress)
     with _actors() as start:
         pool = spec.topology.workers
-        workers = [(worker_id,) for worker_id in range(pool.initial_workers)]
+        dp_size = spec.engine.dp_size
+        workers = [
+            tuple(range(worker_id * dp_size, (worker_id + 1) * dp_size)) for worker_id in range(pool.initial_workers)
+        ]
         coordinator.register(CLIENT, start(runtime, Client, workload))
         coordinator.register(ROUTER, start(runtime, Router, policy))
         coordinator.register(POOL, start(runtime, Pool, workers))
         collector = start(
             runtime,
             Collector,
-            gpus_per_worker=spec.engine.tensor_parallel_size,
+            gpus_per_worker=spec.engine.tensor_parallel_size * dp_size,
             sla=spec.sla,
             record_per_request=spec.record_per_request,
         )
         coordinator.register(COLLECTOR, collector)
         tell_router = policy.follows_requests or policy.consumes_kv_events
         for worker_id, scheduler_ids in enumerate(workers):
-            engine = build_engine(spec.engine, durations, options)
+            engine = build_engine(spec.engine, durations, msgspec.structs.replace(options, worker_id=worker_id))
             worker = start(runtime, Worker, worker_id, scheduler_ids, engine, tell_router=tell_router)
             coordinator.register(worker_name(worker_id), worker, offer_key=worker_id)
 

@@ -1,25 +1,29 @@
-"""Checks of the files that a spec names, without a run."""
+"""Everything that is wrong with a spec and the files that it names, without a run."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
+from actors.spec.loading import SpecSource, examine_spec
 from actors.workload.loading import check_workload
 from engines.timing.model import build_timing
 from messages.errors import InputError
-from messages.spec import ReplaySpec
 
 
-def check_files(spec: ReplaySpec, base_dir: Path) -> list[str]:
-    """Read the workload and the timing profile and return warnings about oddities.
+def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
+    """Check a spec, its workload and its timing profile; return warnings about oddities.
 
-    Raises InputError with every finding, one per bad row of a trace.
+    Raises InputError with every finding, one per bad row of a trace. Files are checked once the spec can be built.
     """
-    findings, warnings = check_workload(spec, base_dir)
-    try:
-        build_timing(spec.engine.rank.timing_model, base_dir)
-    except InputError as error:
-        findings += error.findings
+    spec, base_dir, findings = examine_spec(source, overrides)
+    warnings: list[str] = []
+    if spec is not None:
+        found, warnings = check_workload(spec, base_dir)
+        findings += found
+        try:
+            build_timing(spec.engine.rank.timing_model, base_dir)
+        except InputError as error:
+            findings += error.findings
     if findings:
         raise InputError(*findings)
     return warnings

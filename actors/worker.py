@@ -48,6 +48,8 @@ class Worker(SimActor):
     @handles(StartPass)
     def start_pass(self, message: StartPass, envelope: Envelope) -> Reply:
         begun = self._engine.begin_pass(envelope.at_ms)
+        if begun.exhausted:
+            return Reply(exhausted=True)
         if not begun.has_effect:
             return Reply(offering=True)
         self._in_flight = begun
@@ -103,6 +105,9 @@ class Worker(SimActor):
                 ends_ms=ends_ms,
                 resumed=rank.resumed,
                 paused=rank.paused,
+                bursts=rank.bursts,
+                decode_forwards=rank.decode_forwards,
+                accepted_tokens=rank.accepted_tokens,
                 first_tokens=rank.first_tokens,
                 terminals=rank.terminals,
                 admissions=rank.admissions,

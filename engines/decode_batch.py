@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
+from typing import Generic, TypeVar
 
 from engines.block_pool import NO_MATCH, BlockPool
 from engines.metrics import Lengths
 from engines.sequence import Sequence
 
+S = TypeVar("S", bound=Sequence)
 
-class DecodeBatch:
-    """Requests that have computed all their tokens but the last and emit one token in every pass.
+
+class LockstepBatch(Generic[S]):
+    """Requests that emit one token each in every pass.
 
     All that changes for a member in a pass follows from the number of passes since it joined, so members are touched
     only when they join, leave or finish. A member needs a new block in every `block_size`-th pass; members are counted
@@ -19,40 +22,33 @@ class DecodeBatch:
     Attributes:
         passes: passes taken so far. kv_tokens: known tokens of all members. squares: the sum of their squares.
         newest: `order` of the member admitted last since the batch was empty.
+        promised: blocks that members will still take until their ends, where their `footprint` says so.
         repeats: whether other requests may repeat what members generate.
     """
 
-    def __init__(self, pool: BlockPool, block_size: int) -> None:
-        self._pool = pool
+    def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self.passes = 0
         self.kv_tokens = 0
         self.squares = 0
         self.newest = -1
+        self.promised = 0
         self.repeats = False
-        self._members: dict[Sequence, None] = {}
+        self._members: dict[S, None] = {}
         self._crossings = [0] * block_size
-        self._finishing: list[tuple[int, int, Sequence]] = []
+        self._finishing: list[tuple[int, int, S]] = []
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def __contains__(self, sequence: Sequence) -> bool:
+    def __contains__(self, sequence: S) -> bool:
         return sequence in self._members
 
-    @property
-    def eager(self) -> bool:
-        """Whether blocks are published in the pass that completes them, because somebody can see when that happens.
-
-        Otherwise they are published when their member leaves.
-        """
-        return self.repeats or self._pool.capture_events
-
-    def members(self) -> list[Sequence]:
+    def members(self) -> list[S]:
         """The members in order of admission."""
         return sorted(self._members, key=_by_order)
 
-    def add(self, sequence: Sequence) -> None:
+    def add(self, sequence: S) -> None:
         """Take a request in that is not complete and has a token to compute."""
         sequence.joined = self.passes
         sequence.finish = self.passes + sequence.limit - sequence.generated
@@ -61,11 +57,12 @@ class DecodeBatch:
         self.squares += length * length
         self.newest = max(self.newest, sequence.order)
         self.repeats = self.repeats or sequence.repeats_outputs(self._block_size)
+        self.promised += sequence.footprint - sequence.blocks
         self._members[sequence] = None
         self._crossings[(self.passes - sequence.computed) % self._block_size] += 1
         heapq.heappush(self._finishing, (sequence.finish, sequence.order, sequence))
 
-    def remove(self, sequence: Sequence) -> None:
+    def remove(self, sequence: S) -> None:
         """Let a member go, with its state as it is now."""
         del self._members[sequence]
         passes = self.passes - sequence.joined
@@ -73,6 +70,7 @@ class DecodeBatch:
         sequence.generated += passes
         sequence.computed += passes
         sequence.blocks = -(-sequence.computed // self._block_size)
+        self.promised -= sequence.footprint - sequence.blocks
         length = sequence.prompt_tokens + sequence.generated
         self.kv_tokens -= length
         self.squares -= length * length
@@ -122,14 +120,7 @@ class DecodeBatch:
                 high = middle
         return low
 
-    def schedule(self, passes: int = 1) -> None:
-        """Take the blocks for the next passes, which the pool must have, and publish what they complete."""
-        if self.eager and self._pool.prefix_caching:
-            self._schedule_each(passes)
-        elif needed := self.blocks_needed(passes):
-            self._pool.acquire(NO_MATCH, needed)
-
-    def advance(self, passes: int = 1) -> list[Sequence]:
+    def advance(self, passes: int = 1) -> list[S]:
         """Emit the tokens of scheduled passes; returns the members that are complete, in order of admission.
 
         No member may be complete before the last of these passes.
@@ -137,13 +128,38 @@ class DecodeBatch:
         lengths = self.lengths_after(passes)
         self.passes += passes
         self.kv_tokens, self.squares = lengths.total, lengths.squares
-        finished: list[Sequence] = []
+        finished: list[S] = []
         finishing = self._finishing
         while finishing and finishing[0][0] <= self.passes:
             finish, _, sequence = heapq.heappop(finishing)
             if finish == sequence.finish:
                 finished.append(sequence)
         return finished
+
+
+class DecodeBatch(LockstepBatch[Sequence]):
+    """Requests that have computed all their tokens but the last, with their blocks in a `BlockPool`."""
+
+    def __init__(self, pool: BlockPool, block_size: int) -> None:
+        super().__init__(block_size)
+        self._pool = pool
+
+    @property
+    def eager(self) -> bool:
+        """Whether blocks are published in the pass that completes them, because somebody can see when that happens.
+
+        Otherwise they are published when their member leaves.
+        """
+        return self.repeats or self._pool.capture_events
+
+    def schedule(self, passes: int = 1) -> None:
+        """Take the blocks for the next passes, which the pool must have, and publish what they complete."""
+        needed = self.blocks_needed(passes)
+        self.promised -= needed
+        if self.eager and self._pool.prefix_caching:
+            self._schedule_each(passes)
+        elif needed:
+            self._pool.acquire(NO_MATCH, needed)
 
     def _schedule_each(self, passes: int) -> None:
         """Take and publish blocks in the order in which stepping does: by pass, then by admission."""

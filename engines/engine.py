@@ -6,6 +6,8 @@ from array import array
 from typing import Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from messages.kv import KvEvent
 from messages.passes import Admission, ForwardPassMetrics, Terminal
@@ -18,27 +20,51 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     merge_passes: stand for runs of identical decode passes with one `Pass`.
     horizon_ms: runs end at the last boundary that is not later; None for no limit.
     strict: leave a request that can never run in the queue instead of rejecting it.
+    worker_id, dp_rank, dp_size: which rank this is, of how many behind the same barrier.
     capture_kv_events, capture_metrics: produce KV events, forward-pass rows.
     """
 
     merge_passes: bool = True
     horizon_ms: float | None = None
     strict: bool = False
+    worker_id: int = 0
+    dp_rank: int = 0
+    dp_size: int = 1
     capture_kv_events: bool = False
     capture_metrics: bool = False
 
 
 class Pass(msgspec.Struct, frozen=True, gc=False):
-    """A pass as decided at its start, or a run of identical decode passes.
+    """A pass of a logical worker as decided at its start, or a run of identical decode passes.
 
     ends_ms: the end of each pass, ascending; the outputs of all become visible at the last one.
     has_effect: False for an attempt that changed nothing and takes no time.
     cut_on_submit: a request that arrives meanwhile can change the next pass, so the run must end before it.
+    exhausted: a rank would go on for ever without any output; the run must fail.
     """
 
     ends_ms: array[float]
     has_effect: bool = True
     cut_on_submit: bool = False
+    exhausted: bool = False
+
+
+class RankPass(msgspec.Struct, frozen=True, gc=False):
+    """What one rank does next: one pass, or a run of identical decode passes.
+
+    end_ms: the end of a single pass, if no other rank takes longer. steps_ms: the durations of the passes of
+        a run; `end_ms` has no meaning then.
+    has_effect, cut_on_submit, exhausted: see `Pass`.
+    prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
+    """
+
+    end_ms: float
+    steps_ms: NDArray[np.float64] | None = None
+    has_effect: bool = True
+    cut_on_submit: bool = False
+    exhausted: bool = False
+    prefilled: bool = False
+    worked: bool = True
 
 
 class RankOutputs(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +73,9 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     dp_rank: int = 0
     resumed: tuple[int, ...] = ()
     paused: tuple[int, ...] = ()
+    bursts: tuple[tuple[int, int], ...] = ()
+    decode_forwards: int = 0
+    accepted_tokens: int = 0
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
     admissions: tuple[Admission, ...] = ()
@@ -56,10 +85,11 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     metrics: ForwardPassMetrics | None = None
 
 
-class Engine(Protocol):
-    """The ranks of one logical worker. Knows no clock: `now_ms` is told.
+class RankScheduler(Protocol):
+    """One rank: its queues, its cache, its passes. Knows no clock: `now_ms` is told.
 
-    A pass is formed by `begin_pass` and ended by `end_pass`; in between only `submit` may be called.
+    A pass is formed by `begin_pass` and ended by `end_pass`; in between only `group_formed` and then `submit` may be
+    called.
     """
 
     @property
@@ -67,14 +97,43 @@ class Engine(Protocol):
         """Whether any request is running or waiting."""
         ...
 
+    def submit(self, request: Request) -> None:
+        """Put a request at the end of the waiting queue."""
+        ...
+
+    def begin_pass(self, now_ms: float, wave: int) -> RankPass:
+        """Form the next pass, or plan the next run. `wave` counts the group passes since the worker was idle.
+
+        A single pass decides everything now. A run decides nothing yet: how many of its passes take place is only
+        known at its end.
+        """
+        ...
+
+    def group_formed(self, *, prefilled: bool, worked: bool) -> None:
+        """All ranks of the worker have formed a single pass; the flags are those of `RankPass`, of any rank."""
+        ...
+
+    def end_pass(self, passes: int) -> RankOutputs:
+        """Finish the first `passes` passes of the planned run (1 for a single pass); the rest never happens."""
+        ...
+
+
+class Engine(Protocol):
+    """The ranks of one logical worker, as the worker actor sees them."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any request is running or waiting on any rank."""
+        ...
+
     def submit(self, dp_rank: int, request: Request) -> None:
         """Put a request at the end of a rank's waiting queue."""
         ...
 
     def begin_pass(self, now_ms: float) -> Pass:
-        """Form the next pass: admissions, blocks, tokens and duration are decided now."""
+        """Form the next pass of all ranks that have work."""
         ...
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
-        """Finish the first `passes` passes of the current run (1 where it is no run); the rest never happens."""
+        """Finish the first `passes` passes of the current run; outputs of the ranks that took part, in rank order."""
         ...

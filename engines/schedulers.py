@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engines.engine import Engine, EngineOptions
+import msgspec
+
+from engines.data_parallel import RankGroup
+from engines.engine import Engine, EngineOptions, RankScheduler
 from engines.timing.durations import Durations
+from engines.trtllm import TrtllmScheduler
 from engines.vllm import VllmScheduler
 from messages.spec import EngineSpec, RankSpec
 
-SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], Engine]] = {"vllm": VllmScheduler}
+SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], RankScheduler]] = {
+    "vllm": VllmScheduler,
+    "trtllm": TrtllmScheduler,
+}
 
 
 def build_engine(engine: EngineSpec, durations: Durations, options: EngineOptions) -> Engine:
-    """A fresh engine for one logical worker, as the spec describes it; `durations` may be shared by all of a kind."""
-    return SCHEDULERS[engine.rank.backend](engine.rank, durations, options)
+    """A fresh engine for the logical worker of `options`; `durations` may be shared by all workers of a kind."""
+    scheduler = SCHEDULERS[engine.rank.backend]
+    ranks = [
+        scheduler(engine.rank, durations, msgspec.structs.replace(options, dp_rank=dp_rank, dp_size=engine.dp_size))
+        for dp_rank in range(engine.dp_size)
+    ]
+    return RankGroup(ranks, options.horizon_ms)

@@ -7,16 +7,31 @@ from collections.abc import Iterator
 
 from engines.block_pool import BlockPool, Held
 from messages.requests import Request, Span
+from messages.spec import RankSpec
+
+
+def output_limit(rank: RankSpec, input_tokens: int, output_tokens: int) -> int:
+    """How many of the requested output tokens a request can emit before it meets a limit of its rank.
+
+    The model's context ends it on every backend; TensorRT-LLM also plans with the size of the cache.
+    """
+    if rank.max_model_len is not None:
+        output_tokens = min(output_tokens, max(rank.max_model_len - input_tokens, 0))
+    cache_tokens = rank.num_gpu_blocks * rank.tokens_per_block
+    if rank.backend == "trtllm" and input_tokens < cache_tokens:
+        output_tokens = min(output_tokens, cache_tokens - input_tokens)
+    return output_tokens
 
 
 class Sequence:
     """State of one request on one rank. Lengths in tokens, counts in blocks.
 
-    prompt_tokens: prompt length. max_output: requested output. limit: tokens it may generate at all.
+    prompt_tokens: prompt length. max_output: output to aim for. limit: tokens it may generate at all.
     generated: tokens generated. computed: leading tokens whose KV exists. While a `DecodeBatch` carries
         the request, these and `blocks` are as of its joining.
     spans, shared_blocks: identities of the blocks whose content others may repeat, and how many those are.
     blocks: blocks held. held, published: the cached ones among them, and how many those are.
+    footprint: blocks it will hold at its end, where the scheduler plans with that.
     order: place in the order of admission.
     """
 
@@ -25,6 +40,7 @@ class Sequence:
         "blocks",
         "computed",
         "finish",
+        "footprint",
         "generated",
         "held",
         "joined",
@@ -39,13 +55,11 @@ class Sequence:
         "spans",
     )
 
-    def __init__(self, request: Request, max_model_len: int | None) -> None:
+    def __init__(self, request: Request, max_output: int, limit: int) -> None:
         self.ordinal = request.ordinal
         self.prompt_tokens = request.input_tokens
-        self.max_output = request.output_tokens
-        self.limit = self.max_output
-        if max_model_len is not None:
-            self.limit = min(self.limit, max(max_model_len - self.prompt_tokens, 0))
+        self.max_output = max_output
+        self.limit = limit
         self.spans = request.spans
         self.shared_blocks = sum(end - start for start, end in request.spans)
         self.generated = 0
@@ -54,6 +68,7 @@ class Sequence:
         self.held: list[Held] = []
         self.published = 0
         self.preempted = False
+        self.footprint = 0
         self.order = 0
         self.joined = 0
         self.finish = 0
@@ -68,6 +83,11 @@ class Sequence:
     def complete(self) -> bool:
         """Whether nothing remains to be generated."""
         return self.generated >= self.limit
+
+    @property
+    def prompt_built(self) -> bool:
+        """Whether the KV of the whole prompt exists."""
+        return self.computed >= self.prompt_tokens
 
     def repeats_outputs(self, block_size: int) -> bool:
         """Whether blocks with generated tokens are among those that other requests may repeat."""
@@ -131,13 +151,15 @@ class Outcome(enum.Enum):
 class Batch:
     """What one pass has scheduled so far, request by request.
 
-    budget: tokens left. scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
+    budget: tokens left. defer: prompts are left alone.
+    scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
     """
 
-    __slots__ = ("budget", "isl", "preemptions", "prefill_count", "prefill_tokens", "prefix", "scheduled")
+    __slots__ = ("budget", "defer", "isl", "preemptions", "prefill_count", "prefill_tokens", "prefix", "scheduled")
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, *, defer: bool = False) -> None:
         self.budget = budget
+        self.defer = defer
         self.prefill_count = 0
         self.isl = 0
         self.prefix = 0

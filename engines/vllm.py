@@ -10,18 +10,14 @@ one by one: those with an unbuilt prompt, and all of them where a pass may have 
 from __future__ import annotations
 
 import sys
-from array import array
-from bisect import bisect_right
 from collections import deque
-
-import msgspec
-import numpy as np
 
 from engines.block_pool import NO_MATCH, BlockPool, Match
 from engines.decode_batch import DecodeBatch
-from engines.engine import EngineOptions, Pass, RankOutputs
+from engines.engine import EngineOptions, RankOutputs, RankPass
 from engines.metrics import forward_pass_metrics
-from engines.sequence import Batch, Outcome, Sequence
+from engines.sequence import Batch, Outcome, Sequence, output_limit
+from engines.speculation import Bursts, SpeculativeSampler, build_sampler
 from engines.timing.durations import Durations
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
@@ -31,26 +27,31 @@ _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
 
 
-class _Run(msgspec.Struct, frozen=True):
-    """A run of decode passes under way; nothing of it has been applied yet."""
-
-    start_ms: float
-    ends_ms: array[float]
-
-
 class VllmScheduler:
-    """One rank; implements `Engine` for a worker without attention data parallelism.
+    """Implements `RankScheduler`.
 
     Source of the rules: behaviour of the reference's vLLM mode.
     """
 
+    _computes_last_token = True
+    """Whether a prompt that is cached as a whole has its last token computed all the same."""
+
     def __init__(self, rank: RankSpec, durations: Durations, options: EngineOptions) -> None:
+        self._rank = rank
         self._block_size = rank.tokens_per_block
         self._max_model_len = rank.max_model_len
         self._max_seqs = rank.max_num_seqs or sys.maxsize
         self._budget = rank.max_num_batched_tokens or sys.maxsize
         self._chunked_prefill = rank.enable_chunked_prefill
         self._victim_index = -1 if rank.preemption_mode == "lifo" else 0
+        self._prefill_interval = rank.prefill_schedule_interval if options.dp_size > 1 else 1
+        self._capacity_bound = False
+        """Whether the last pass that was free to prefill left requests waiting."""
+        self._sampler = build_sampler(rank, options)
+        # Speculation draws from a random stream in every pass. And attempts without effect, which happen under
+        # strict, count as passes of the group: with merged passes there would be fewer of them.
+        counts_attempts = options.strict and self._prefill_interval > 1
+        self._merge_passes = options.merge_passes and self._sampler is None and not counts_attempts
         self._durations = durations
         self._options = options
         self._pool = BlockPool(
@@ -65,8 +66,11 @@ class VllmScheduler:
         self._emitting: set[Sequence] = set()
         """Singles that emitted a token in the last pass."""
         self._next_order = 0
-        self._run: _Run | None = None
+        self._run: RankPass | None = None
+        self._run_wave, self._run_queue = 0, False
         self._outputs = RankOutputs()
+        self._exhausted = False
+        """Whether passes from now on would go on for ever without any output."""
 
     @property
     def has_work(self) -> bool:
@@ -76,34 +80,42 @@ class VllmScheduler:
     def _running(self) -> int:
         return len(self._decoders) + len(self._singles)
 
-    def submit(self, dp_rank: int, request: Request) -> None:
-        self._waiting.append(Sequence(request, self._max_model_len))
+    def submit(self, request: Request) -> None:
+        self._waiting.append(self._new_sequence(request))
 
-    def begin_pass(self, now_ms: float) -> Pass:
-        run = self._plan_run(now_ms)
-        if run is not None:
-            self._run = run
-            return Pass(run.ends_ms, cut_on_submit=self._options.capture_metrics or not self._queue_is_blocked())
-        return self._form_pass(now_ms)
+    def begin_pass(self, now_ms: float, wave: int) -> RankPass:
+        self._run = self._plan_run(now_ms, wave)
+        return self._run or self._form_pass(now_ms, wave)
 
-    def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
+    def group_formed(self, *, prefilled: bool, worked: bool) -> None:
+        pass
+
+    def end_pass(self, passes: int) -> RankOutputs:
         if self._run is not None:
             self._outputs = self._finish_run(self._run, passes)
             self._run = None
-        return (self._outputs,)
+        return self._outputs
+
+    def _new_sequence(self, request: Request) -> Sequence:
+        return Sequence(request, request.output_tokens, self._output_limit(request))
+
+    def _output_limit(self, request: Request) -> int:
+        return output_limit(self._rank, request.input_tokens, request.output_tokens)
 
     # One pass
 
-    def _form_pass(self, now_ms: float) -> Pass:
+    def _form_pass(self, now_ms: float, wave: int) -> RankPass:
         if not self._decoders_can_advance():
             self._dissolve_decoders()
-        batch = Batch(self._budget)
+        batch = Batch(self._budget, defer=self._defers_prefill(wave))
         decoding = self._decoders.lengths_after(0)
         if decoding.count:
             self._decoders.schedule()
             batch.budget -= decoding.count
         self._schedule_singles(batch)
         admissions, rejections = self._admit_waiting(batch, now_ms)
+        if not (batch.defer or batch.preemptions):
+            self._capacity_bound = bool(self._waiting)
         queued = tuple(self._waiting) if self._options.capture_metrics else ()
         prefill_ms = 0.0
         if batch.prefill_count:
@@ -112,9 +124,14 @@ class VllmScheduler:
         built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]
         terminals = [self._finish(single) for single in built if single.complete]
         ready = [single for single in built if not single.complete]
+        reserved = 0
+        if self._sampler is not None:
+            ready, reserved, impossible = self._reserve_bursts(ready, batch, self._sampler)
+            rejections += impossible
         decode_count, kv_tokens = decoding.count, decoding.total
         for single in ready:
-            if single.generated or not batch.scheduled[single][1]:
+            # A pass that builds a prompt samples its first token along with it, unless it speculates.
+            if self._sampler is not None or single.generated or not batch.scheduled[single][1]:
                 decode_count += 1
                 kv_tokens += single.length
         decode_ms = self._durations.decode_ms(decode_count, kv_tokens) if decode_count else 0.0
@@ -123,18 +140,29 @@ class VllmScheduler:
         if self._options.capture_metrics:
             metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
 
-        resumed, paused = self._changes_of_emission(ready)
         first_tokens = tuple(single.ordinal for single in ready if not single.generated)
-        if decoding.count:
-            terminals += [self._finish(sequence) for sequence in self._decoders.advance()]
-        terminals += self._emit(ready)
+        resumed: tuple[int, ...] = ()
+        paused: tuple[int, ...] = ()
+        bursts = Bursts()
+        if self._sampler is not None:
+            bursts = self._emit_bursts(ready, reserved, batch, self._sampler)
+            terminals += [self._finish(single) for single in ready if single.complete]
+        else:
+            resumed, paused = self._changes_of_emission(ready)
+            if decoding.count:
+                terminals += [self._finish(sequence) for sequence in self._decoders.advance()]
+            terminals += self._emit(ready)
         has_effect = bool(decoding.count or batch.scheduled or batch.preemptions or rejections)
         if not (has_effect or self._running or self._options.strict):
             rejections = self._reject_impossible_head()
             has_effect = bool(rejections)
         self._outputs = RankOutputs(
+            dp_rank=self._options.dp_rank,
             resumed=resumed,
             paused=paused,
+            bursts=bursts.tokens,
+            decode_forwards=bursts.forwards,
+            accepted_tokens=bursts.accepted,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             admissions=tuple(admissions),
@@ -143,7 +171,13 @@ class VllmScheduler:
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,
         )
-        return Pass(array("d", (end_ms,)), has_effect=has_effect)
+        return RankPass(end_ms, has_effect=has_effect, exhausted=self._exhausted)
+
+    def _defers_prefill(self, wave: int) -> bool:
+        """Whether this pass leaves prompts alone, as all but every n-th pass of a group do while a rank decodes."""
+        if self._prefill_interval == 1 or wave % self._prefill_interval == 0 or self._capacity_bound:
+            return False
+        return bool(self._decoders) or any(single.prompt_built for single in self._singles)
 
     def _decoders_can_advance(self) -> bool:
         """Whether the decode batch can go through a pass as a whole: with tokens and blocks for all who run.
@@ -176,6 +210,9 @@ class VllmScheduler:
         index = 0
         singles = self._singles
         while index < len(singles) and batch.budget > 0:
+            if batch.defer and not singles[index].prompt_built:
+                index += 1
+                continue
             outcome = self._schedule(singles[index], batch)
             if outcome is Outcome.SCHEDULED:
                 index += 1
@@ -194,6 +231,8 @@ class VllmScheduler:
                 continue
             prefix = self._reusable(head)
             if self._lacks_blocks(head, prefix):
+                break
+            if batch.defer and head.length - prefix.blocks * self._block_size > 1:
                 break
             if self._schedule(head, batch, prefix) is not Outcome.SCHEDULED:
                 break
@@ -224,9 +263,12 @@ class VllmScheduler:
         if not self._pool.prefix_caching:
             return NO_MATCH
         match = self._pool.match(sequence.known_spans(self._block_size))
-        if sequence.max_output > sequence.generated:
+        if self._computes_last_token and sequence.max_output > sequence.generated:
             # At least one token must be computed, or there would be nothing to sample the next one from.
             match.shorten((sequence.length - 1) // self._block_size)
+            if self._sampler is not None and match.blocks:
+                # Speculation gives one more block up.
+                match.shorten(match.blocks - 1)
         return match
 
     def _lacks_blocks(self, sequence: Sequence, prefix: Match) -> bool:
@@ -246,7 +288,10 @@ class VllmScheduler:
         wanted = -(-after // self._block_size) - sequence.blocks
         if wanted > 0:
             while (held := self._pool.acquire(prefix, wanted - prefix.blocks)) is None:
-                if self._preempt(batch) is sequence:
+                victim = self._preempt(batch)
+                if victim is None:
+                    return Outcome.BLOCKED
+                if victim is sequence:
                     return Outcome.PREEMPTED_ITSELF
             sequence.blocks += wanted
             if held:
@@ -258,14 +303,18 @@ class VllmScheduler:
         batch.add(sequence, used, min(after, sequence.prompt_tokens) - prompt_before, prompt_before)
         return Outcome.SCHEDULED
 
-    def _preempt(self, batch: Batch) -> Sequence:
-        """Take everything from the last (lifo) or first (fifo) running request and put it before the queue."""
+    def _preempt(self, batch: Batch, *, undo: bool = True) -> Sequence | None:
+        """Take everything from the last (lifo) or first (fifo) running request and put it before the queue.
+
+        undo: what it was scheduled for in this pass is given back. Returns None where nobody may be preempted.
+        """
         victim = self._singles.pop(self._victim_index)
         self._release(victim)
         victim.computed = 0
         victim.preempted = True
         self._waiting.appendleft(victim)
-        batch.remove(victim)
+        if undo:
+            batch.remove(victim)
         batch.preemptions += 1
         return victim
 
@@ -294,15 +343,65 @@ class VllmScheduler:
             sequence.generated += 1
             if sequence.complete:
                 terminals.append(self._finish(sequence))
-            elif not self._options.merge_passes:
+            elif not self._merge_passes:
                 self._emitting.add(sequence)
-        if self._options.merge_passes and ready:
+        if self._merge_passes and ready:
             steady = [sequence for sequence in ready if not sequence.complete]
             for sequence in steady:
                 self._decoders.add(sequence)
             joined = set(steady)
             self._singles = [single for single in self._singles if single not in joined]
         return terminals
+
+    def _reserve_bursts(
+        self, ready: list[Sequence], batch: Batch, sampler: SpeculativeSampler
+    ) -> tuple[list[Sequence], int, list[Terminal]]:
+        """Take the blocks that the longest bursts of this pass could need, preempting for them where necessary.
+
+        Returns (who emits, blocks taken, requests that could never get theirs).
+        """
+        while ready:
+            needed = 0
+            for sequence in ready:
+                burst = min(sampler.draft_tokens + 1, sequence.limit - sequence.generated)
+                needed += -(-(sequence.length + burst) // self._block_size) - -(-sequence.length // self._block_size)
+            if self._pool.acquire(NO_MATCH, needed) is not None:
+                return ready, needed, []
+            victim = self._preempt(batch, undo=False)
+            if victim is None:
+                return [], 0, []
+            if not self._singles:
+                # Alone on the rank: computed anew, it would end up here again and again.
+                if self._options.strict:
+                    self._exhausted = True
+                    return [], 0, []
+                self._waiting.popleft()
+                tokens = victim.length + min(sampler.draft_tokens + 1, victim.limit - victim.generated)
+                reason = f"a burst up to {tokens} tokens does not fit the cache of {self._pool.num_blocks} KV blocks"
+                return [], 0, [self._reject(victim, reason)]
+            ready = [sequence for sequence in ready if sequence is not victim]
+        return [], 0, []
+
+    def _emit_bursts(self, ready: list[Sequence], reserved: int, batch: Batch, sampler: SpeculativeSampler) -> Bursts:
+        """Generate as many tokens for each request as its draft is accepted; blocks come from the reserved ones."""
+        bursts = Bursts()
+        for sequence in ready:
+            drawn = sampler.draw()
+            if not batch.scheduled[sequence][1]:
+                bursts.forwards += 1
+                bursts.accepted += drawn
+            count = min(drawn, sequence.limit - sequence.generated)
+            for _ in range(count):
+                if self._pool.prefix_caching:
+                    sequence.publish(sequence.length // self._block_size, self._pool)
+                sequence.generated += 1
+                if sequence.length > sequence.blocks * self._block_size:
+                    sequence.blocks += 1
+                    reserved -= 1
+            sequence.computed = sequence.length - 1
+            bursts.tokens += ((sequence.ordinal, count),)
+        self._pool.release([], reserved)
+        return bursts
 
     def _finish(self, sequence: Sequence) -> Terminal:
         if sequence in self._decoders:
@@ -330,11 +429,10 @@ class VllmScheduler:
 
     # Runs of identical decode passes
 
-    def _plan_run(self, now_ms: float) -> _Run | None:
+    def _plan_run(self, now_ms: float, wave: int) -> RankPass | None:
         """The longest run (in reason) of at least two passes in which all who run decode and nothing else happens.
 
-        Requests may finish in the last pass. Ends are sums from left to right, as stepping would add them. Planning
-        changes nothing, so a run can be cut at any boundary.
+        Requests may finish in the last pass. Planning changes nothing, so a run can be cut at any boundary.
         """
         decoders, pool = self._decoders, self._pool
         count = len(decoders)
@@ -350,17 +448,13 @@ class VllmScheduler:
         passes = decoders.affordable(passes, pool.free if decoders.eager else pool.available)
         if passes < 2:
             return None
-        ends = np.empty(passes + 1)
-        ends[0] = now_ms
-        ends[1:] = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
-        ends_ms = array("d", np.add.accumulate(ends)[1:].tobytes())
-        horizon_ms = self._options.horizon_ms
-        if horizon_ms is not None and ends_ms[-1] > horizon_ms:
-            passes = bisect_right(ends_ms, horizon_ms)
-            if passes < 2:
-                return None
-            ends_ms = ends_ms[:passes]
-        return _Run(now_ms, ends_ms)
+        steps_ms = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
+        cut_on_submit = self._options.capture_metrics or not self._queue_is_blocked()
+        if self._prefill_interval > 1:
+            # Who waits at the start of a pass that is free to prefill matters to later ones.
+            cut_on_submit = cut_on_submit or not self._waiting
+            self._run_wave, self._run_queue = wave, bool(self._waiting)
+        return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit)
 
     def _queue_is_blocked(self) -> bool:
         """Whether nobody can be admitted until a running request gives something back, whoever arrives.
@@ -381,17 +475,22 @@ class VllmScheduler:
         budget = self._budget - self._running
         if not self._chunked_prefill and head.prompt_tokens - prefix.blocks * self._block_size > budget:
             return True
-        return budget == 0 and head.max_output > head.generated
+        return budget == 0 and head.length > prefix.blocks * self._block_size
 
-    def _finish_run(self, run: _Run, passes: int) -> RankOutputs:
+    def _finish_run(self, run: RankPass, passes: int) -> RankOutputs:
         decoders = self._decoders
         metrics = None
+        if self._prefill_interval > 1:
+            to_free_pass = -self._run_wave % self._prefill_interval
+            if self._capacity_bound or passes > to_free_pass:
+                self._capacity_bound = self._run_queue
         decoders.schedule(passes)
         if self._options.capture_metrics:
             before_last = decoders.lengths_after(passes - 1)
-            start_ms = run.start_ms if passes == 1 else run.ends_ms[passes - 2]
-            metrics = forward_pass_metrics(run.ends_ms[passes - 1] - start_ms, {}, before_last, self._waiting)
+            assert run.steps_ms is not None
+            metrics = forward_pass_metrics(float(run.steps_ms[passes - 1]), {}, before_last, self._waiting)
         return RankOutputs(
+            dp_rank=self._options.dp_rank,
             terminals=tuple([self._finish(sequence) for sequence in decoders.advance(passes)]),
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,

@@ -66,7 +66,10 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     ends_ms: end time of every pass that this message stands for, ascending.
     resumed: requests that emit from the first of these passes on, and did not in the rank's pass before.
     paused: requests that emitted in the rank's pass before, have not ended, and do not emit in these.
-    first_tokens: those of `resumed` that emit for the first time.
+    bursts: with speculation instead of both: (request, tokens) that it emitted at the end of this one pass.
+    decode_forwards, accepted_tokens: with speculation: requests that computed no prompt token, and the tokens drawn
+        for them before their own limits.
+    first_tokens: requests whose first token is among these.
     terminals: requests that ended at the last of `ends_ms`, in output order.
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
     """
@@ -77,6 +80,9 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     ends_ms: array[float]
     resumed: tuple[int, ...] = ()
     paused: tuple[int, ...] = ()
+    bursts: tuple[tuple[int, int], ...] = ()
+    decode_forwards: int = 0
+    accepted_tokens: int = 0
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
     admissions: tuple[Admission, ...] = ()

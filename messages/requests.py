@@ -28,12 +28,14 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         request may repeat, each standing for its block and everything before it. They come in
         lines: a span begins where its line begins, and goes as far as the content follows the
         line. Blocks beyond them hold content that belongs to this request alone.
+    dp_rank: the attention-DP rank it asks for, None for any.
     """
 
     ordinal: int
     input_tokens: int
     output_tokens: int
     spans: tuple[Span, ...]
+    dp_rank: int | None = None
 
 
 class ReleaseArrivals(msgspec.Struct, frozen=True, gc=False):

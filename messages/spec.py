@@ -49,10 +49,19 @@ class FixedTiming(_Strict, tag_field="type", tag="fixed", frozen=True):
     decode_ms: NonNegative
 
 
+def _check_path(path: str) -> None:
+    """Refuse what no file system can hold."""
+    if "\0" in path:
+        raise ValueError(f"path: expected the name of a file, which holds no zero byte, got {path!r}")
+
+
 class ProfileConfig(_Strict, frozen=True):
     """`path`: npz file with measured grids, relative to the spec file."""
 
     path: Annotated[str, Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
 
 
 class ExternalTiming(_Strict, tag_field="type", tag="external", frozen=True):
@@ -65,19 +74,47 @@ class ExternalTiming(_Strict, tag_field="type", tag="external", frozen=True):
 TimingModel = PolynomialTiming | FixedTiming | ExternalTiming
 
 
-class RankSpec(_Strict, frozen=True):
-    """One scheduler rank. A ratio of 0 leaves durations unscaled."""
+class SglangSpec(_Strict, frozen=True):
+    """What the SGLang scheduler has beside the common fields; other schedulers ignore it."""
 
-    backend: Literal["vllm"] = "vllm"
+    schedule_policy: Literal["fifo", "lpm"] = "fifo"
+    max_prefill_tokens: Positive = 16384
+    chunked_prefill_size: Positive = 8192
+    clip_max_new_tokens: Count = 4096
+    schedule_conservativeness: NonNegative = 1.0
+
+
+class TrtllmSpec(_Strict, frozen=True):
+    """What the TensorRT-LLM scheduler has beside the common fields; other schedulers ignore it."""
+
+    capacity_scheduler_policy: Literal["guaranteed_no_evict"] = "guaranteed_no_evict"
+
+
+_BLOCK_SIZES = {"vllm": 64, "sglang": 1, "trtllm": 32}
+
+
+class RankSpec(_Strict, frozen=True):
+    """One scheduler rank. A ratio of 0 leaves durations unscaled.
+
+    aic_nextn: draft tokens per pass of speculative decoding; aic_nextn_accept_rates: their conditional acceptance
+        rates, separated by commas; aic_mtp_seed: of the random stream.
+    """
+
+    backend: Literal["vllm", "sglang", "trtllm"] = "vllm"
     num_gpu_blocks: Positive = 16384
-    block_size: Annotated[int, Meta(ge=2, le=LARGEST)] | None = None
+    block_size: Positive | None = None
     max_model_len: Positive | None = None
     max_num_seqs: Positive | None = 256
     max_num_batched_tokens: Positive | None = 8192
+    prefill_schedule_interval: Positive = 1
+    prefill_decode_interval: Count = 0
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
     speedup_ratio: NonNegative = 1.0
     decode_speedup_ratio: NonNegative = 1.0
+    aic_nextn: Annotated[int, Meta(ge=1, le=5)] | None = None
+    aic_nextn_accept_rates: str | None = None
+    aic_mtp_seed: Seed = 42
     preemption_mode: Literal["lifo", "fifo"] = "lifo"
     timing_model: TimingModel = PolynomialTiming()
     emit_kv_events: bool = False
@@ -86,8 +123,12 @@ class RankSpec(_Strict, frozen=True):
     kv_bytes_per_token: Positive | None = None
     kv_transfer_bandwidth: NonNegative | None = None
     kv_transfer_timing_mode: Literal["full_prompt", "destination_missing"] = "full_prompt"
+    sglang: SglangSpec = SglangSpec()
+    trtllm: TrtllmSpec = TrtllmSpec()
 
     def __post_init__(self) -> None:
+        self._check_backend()
+        self._check_speculation()
         if self.emit_kv_token_ids and not self.emit_kv_events:
             raise ValueError("emit_kv_token_ids requires emit_kv_events")
         if self.kv_transfer_bytes_per_token is not None and self.kv_bytes_per_token is not None:
@@ -96,13 +137,54 @@ class RankSpec(_Strict, frozen=True):
     @property
     def tokens_per_block(self) -> int:
         """`block_size`, or the default of the backend where it is null."""
-        return self.block_size or 64
+        return self.block_size or _BLOCK_SIZES[self.backend]
+
+    def accept_rates(self) -> tuple[float, ...]:
+        """The acceptance rates that are given; empty where the defaults hold."""
+        texts = (self.aic_nextn_accept_rates or "").split(",")
+        return tuple(float(text) for text in texts if text.strip())
+
+    def _check_backend(self) -> None:
+        if self.backend != "sglang" and self.tokens_per_block < 2:
+            raise ValueError(f"block_size must be at least 2 for backend {self.backend}, got {self.block_size}")
+        if self.backend != "vllm" and self.prefill_schedule_interval != 1:
+            raise ValueError("prefill_schedule_interval is supported only for backend vllm")
+        if self.backend != "sglang" and self.prefill_decode_interval:
+            raise ValueError("prefill_decode_interval is supported only for backend sglang")
+        if self.backend == "sglang":
+            if not self.enable_chunked_prefill:
+                raise ValueError("enable_chunked_prefill: false is not supported for backend sglang")
+            if self.sglang.chunked_prefill_size % self.tokens_per_block:
+                raise ValueError("sglang.chunked_prefill_size must be divisible by block_size")
+
+    def _check_speculation(self) -> None:
+        if self.aic_mtp_seed >= 2**64:
+            raise ValueError(f"aic_mtp_seed must be below 2**64, got {self.aic_mtp_seed}")
+        if self.aic_nextn_accept_rates is not None and self.aic_nextn is None:
+            raise ValueError("aic_nextn_accept_rates requires aic_nextn")
+        if self.aic_nextn is not None and self.decode_speedup_ratio != 1.0:
+            raise ValueError("aic_nextn requires decode_speedup_ratio 1.0: bursts are its output acceleration")
+        for text in (self.aic_nextn_accept_rates or "").split(","):
+            if text.strip() and not _is_rate(text):
+                raise ValueError(f"aic_nextn_accept_rates: expected numbers from 0 to 1, got {text.strip()!r}")
+
+
+def _is_rate(text: str) -> bool:
+    try:
+        return 0.0 <= float(text) <= 1.0
+    except ValueError:
+        return False
 
 
 class EngineSpec(_Strict, frozen=True):
-    """The engine of every worker. `tensor_parallel_size` counts GPUs per rank for the GPU-hours."""
+    """The engine of every worker.
+
+    dp_size: attention-DP ranks behind one pass barrier; each has the scheduler and the cache that `rank` describes.
+    tensor_parallel_size: GPUs per rank, for the GPU-hours.
+    """
 
     rank: RankSpec = RankSpec()
+    dp_size: Positive = 1
     tensor_parallel_size: Positive = 1
 
 
@@ -152,6 +234,9 @@ class TraceWorkload(_Strict, tag_field="kind", tag="trace", frozen=True):
     shared_prefix_ratio: float = 0.0
     num_prefix_groups: Count = 0
 
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
 
 class SyntheticWorkload(_Strict, tag_field="kind", tag="synthetic", frozen=True):
     """Generated requests.
@@ -174,6 +259,16 @@ class SyntheticWorkload(_Strict, tag_field="kind", tag="synthetic", frozen=True)
     def __post_init__(self) -> None:
         if self.arrival_seed >= 2**64:
             raise ValueError(f"arrival_seed must be below 2**64, got {self.arrival_seed}")
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether any parameter of sessions is in use; otherwise every request stands alone."""
+        return (
+            self.turns_per_session > 1
+            or self.shared_prefix_ratio > 0.0
+            or self.num_prefix_groups > 0
+            or self.inter_turn_delay_ms > 0.0
+        )
 
 
 _PRIORITY_BOUNDS = {"priority": (-(2**31), 2**31 - 1), "strict_priority": (0, 2**32 - 1)}

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload
+from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
+
+_MOST_GROUPS = 2**32
+_LONGEST_GAP = 37.0
+"""No gap drawn from an exponential distribution by 53 random bits is longer than so many times the mean."""
 
 
 def check_spec(spec: ReplaySpec) -> list[str]:
     """Return every finding as `path: what is wrong`; an empty list for a sound document."""
     findings = check_source(spec.requests is not UNSET, spec.workload is not UNSET)
-    if isinstance(spec.workload, SyntheticWorkload):
-        findings += check_load_control(spec.workload, spec.max_in_flight)
+    if spec.workload is not UNSET:
+        findings += check_workload_values(spec.workload, spec.max_in_flight)
     if spec.requests is not UNSET:
-        findings += check_requests(spec.requests)
+        findings += check_requests(spec.requests, spec.engine.dp_size)
     return findings
 
 
@@ -27,8 +32,26 @@ def check_source(has_requests: bool, has_workload: bool) -> list[str]:
     return []
 
 
-def check_load_control(workload: SyntheticWorkload, max_in_flight: int | None) -> list[str]:
-    """Return a finding unless exactly one load control of a synthetic workload is given."""
+def check_workload_values(workload: TraceWorkload | SyntheticWorkload, max_in_flight: int | None) -> list[str]:
+    """Return the findings about values of a workload whose limits depend on other values."""
+    open_loop = max_in_flight is None
+    if isinstance(workload, SyntheticWorkload):
+        findings = _check_load_control(workload, max_in_flight)
+        findings += _check_speedup(workload.arrival_speedup_ratio) if open_loop else []
+        findings += _check_sessions(workload) if workload.has_sessions else []
+        # Times can be told only from values that make sense.
+        return findings or (_check_times(workload) if open_loop else [])
+    if workload.format == "applied_compute_agentic":
+        findings = _check_share(workload.shared_prefix_ratio)
+        if open_loop:
+            findings.append(
+                f"workload.format: {workload.format} has no arrival times and needs the top-level max_in_flight"
+            )
+        return findings
+    return _check_speedup(workload.arrival_speedup_ratio) if open_loop else []
+
+
+def _check_load_control(workload: SyntheticWorkload, max_in_flight: int | None) -> list[str]:
     controls = {
         "request_rate": workload.request_rate,
         "arrival_interval_ms": workload.arrival_interval_ms,
@@ -41,8 +64,59 @@ def check_load_control(workload: SyntheticWorkload, max_in_flight: int | None) -
     return [f"workload: give exactly one of {', '.join(controls)} (top level), got {found}"]
 
 
-def check_requests(requests: Sequence[InlineRequest | None]) -> list[str]:
-    """Return the findings about ranks and repeated ids; rows that are None are passed over."""
+def _check_speedup(ratio: float) -> list[str]:
+    if 0.0 < ratio < math.inf:
+        return []
+    return [f"workload.arrival_speedup_ratio: expected a finite number > 0, got {ratio}"]
+
+
+def _check_share(ratio: float) -> list[str]:
+    if 0.0 <= ratio <= 1.0:
+        return []
+    return [f"workload.shared_prefix_ratio: expected a number in 0.0..1.0, got {ratio}"]
+
+
+def _check_sessions(workload: SyntheticWorkload) -> list[str]:
+    findings = []
+    if workload.turns_per_session < 1:
+        findings.append("workload.turns_per_session: expected an integer >= 1, got 0")
+    findings += _check_share(workload.shared_prefix_ratio)
+    if workload.num_prefix_groups > _MOST_GROUPS:
+        findings.append(
+            f"workload.num_prefix_groups: expected an integer in 0..{_MOST_GROUPS}, got {workload.num_prefix_groups}"
+        )
+    if not 0.0 <= workload.inter_turn_delay_ms < math.inf:
+        findings.append(
+            f"workload.inter_turn_delay_ms: expected a finite number >= 0, got {workload.inter_turn_delay_ms}"
+        )
+    return findings
+
+
+def _check_times(workload: SyntheticWorkload) -> list[str]:
+    """Check that the arrival of the last request and the think times are finite, with a little to spare."""
+    field, gap_ms = "arrival_interval_ms", 0.0
+    if workload.request_rate is not None:
+        field, gap_ms = "request_rate", _LONGEST_GAP * (1000.0 / workload.request_rate)
+    elif workload.arrival_interval_ms:
+        requests_per_second = 1000.0 / workload.arrival_interval_ms
+        gap_ms = 2.0 * (1000.0 / requests_per_second) if requests_per_second < math.inf else math.inf
+    last_ms = gap_ms * max(workload.request_count - 1, 1)
+    times = {
+        field: last_ms,
+        "arrival_speedup_ratio": last_ms / workload.arrival_speedup_ratio,
+        "inter_turn_delay_ms": workload.inter_turn_delay_ms / workload.arrival_speedup_ratio,
+    }
+    for name, time_ms in times.items():
+        if not math.isfinite(time_ms):
+            return [f"workload.{name}: leads to a time beyond the range of numbers; use a less extreme value"]
+    return []
+
+
+def check_requests(requests: Sequence[InlineRequest | None], dp_size: int | None) -> list[str]:
+    """Return the findings about ranks and repeated ids; rows that are None are passed over.
+
+    dp_size: ranks of a worker, None where that is not known.
+    """
     findings: list[str] = []
     first_index: dict[str, int] = {}
     for index, request in enumerate(requests):
@@ -51,8 +125,9 @@ def check_requests(requests: Sequence[InlineRequest | None]) -> list[str]:
         path = f"requests[{index}]"
         if request.prefill_dp_rank is not None:
             findings.append(f"{path}.prefill_dp_rank: an aggregated topology has no prefill ranks; remove it")
-        if request.dp_rank is not None and request.dp_rank > 0:
-            findings.append(f"{path}.dp_rank: expected 0 (a worker has one rank), got {request.dp_rank}")
+        if request.dp_rank is not None and dp_size is not None and request.dp_rank >= dp_size:
+            expected = f"an integer in 0..{dp_size - 1} (engine.dp_size is {dp_size})"
+            findings.append(f"{path}.dp_rank: expected {expected}, got {request.dp_rank}")
         earlier = first_index.setdefault(request.id, index)
         if earlier != index:
             findings.append(f"{path}.id: duplicate of requests[{earlier}].id")

@@ -63,6 +63,9 @@ def summarize(timelines: Timelines, latencies: Latencies, figures: RunFigures) -
         summary["goodput_completed_requests"] = int(np.count_nonzero(good))
         summary["goodput_request_throughput_rps"] = int(np.count_nonzero(good)) / duration_s
         summary["goodput_output_throughput_tok_s"] = int(latencies.tokens[good].sum()) / duration_s
+    if figures.decode_forwards:
+        summary["accept_length_forward_count"] = figures.decode_forwards
+        summary["avg_accept_length"] = figures.accepted_tokens / figures.decode_forwards
     processed = input_tokens + output_tokens
     ttft, ttst, tpot, e2e = (
         _present(values[counted])

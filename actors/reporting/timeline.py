@@ -57,6 +57,7 @@ class RunFigures:
     """What the report needs of a run beside its requests.
 
     committed_prefill_tokens: tokens computed for prompts that were not yet built.
+    decode_forwards, accepted_tokens: with speculation, requests times decode passes, and tokens accepted in them.
     worker_seconds: provisioned workers times simulated seconds. gpus_per_worker: GPUs of one worker.
     wall_time_ms: host time of the run.
     """
@@ -66,3 +67,5 @@ class RunFigures:
     gpus_per_worker: int
     wall_time_ms: float
     sla: Sla
+    decode_forwards: int = 0
+    accepted_tokens: int = 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import msgspec
 
@@ -18,6 +21,8 @@ REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
 KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE)
 
+_MOST_LINKS = 40
+
 
 def report_bytes(summary: Summary) -> bytes:
     """Return the content of `report.json`: one indented JSON object with a final newline."""
@@ -25,86 +30,148 @@ def report_bytes(summary: Summary) -> bytes:
 
 
 class OutputDirectory:
-    """The folder of `--output-dir`, checked and created before the run and filled after it.
+    """The folder of `--output-dir`: made ready, with its files open, before the run and filled after it.
 
     Raises InputError where the folder cannot be used, or holds anything and `overwrite` is false.
     """
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
         self.path = path
-        try:
-            entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
-            if entries and not overwrite:
-                raise InputError(
-                    f"{path}: the output directory is not empty (it holds {entries[0]}); "
-                    f"choose another or pass --overwrite to replace {' and '.join(KNOWN_FILES)}"
-                )
-            for name in KNOWN_FILES:
-                if (path / name).is_dir():
-                    raise InputError(f"{path / name}: is a directory; remove it or choose another output directory")
-            self._created = _create(path)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be used as output directory: {error.strerror or error}") from None
-        except ValueError as error:  # a path that no file system can hold
-            raise InputError(f"{str(path)!r}: cannot be used as output directory: {error}") from None
-        if not os.access(path, os.W_OK | os.X_OK):
-            self.abandon()
-            raise InputError(f"{path}: cannot be used as output directory: permission denied")
+        self._created: list[Path] = []
+        self._partials: dict[str, _Partial] = {}
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.abandon)
+            try:
+                self._prepare(overwrite)
+            except OSError as error:
+                raise InputError(f"{path}: cannot be used as output directory: {error.strerror or error}") from None
+            except ValueError as error:  # a path that no file system can hold
+                raise InputError(f"{str(path)!r}: cannot be used as output directory: {error}") from None
+            undo.pop_all()
 
     def write(self, report: ReplayReport) -> list[Path]:
         """Write the files of a report in place of earlier ones; return their paths. On an error nothing new is left."""
-        contents = {REPORT_FILE: [report_bytes(report.summary)]}
-        if report.requests is not None:
-            encoder = msgspec.json.Encoder()
-            contents[REQUESTS_FILE] = [encoder.encode_lines(report.requests)]
-        temporary: list[Path] = []
         try:
-            for name, chunks in contents.items():
-                partial = self.path / f".{name}.partial"
-                temporary.append(partial)
-                with partial.open("wb") as file:
-                    file.writelines(chunks)
+            contents = {REPORT_FILE: report_bytes(report.summary)}
+            if report.requests is not None:
+                contents[REQUESTS_FILE] = msgspec.json.Encoder().encode_lines(report.requests)
+            for name, content in contents.items():
+                self._partials[name].file.write(content)
+                self._partials[name].file.close()
+            for name in contents:
+                self._partials[name].keep()
+            # Only now, so that whatever stops the run leaves the results of an earlier one.
             for name in KNOWN_FILES:
-                (self.path / name).unlink(missing_ok=True)
-            for partial, name in zip(temporary, contents, strict=True):
-                partial.replace(self.path / name)
+                if name not in contents:
+                    (self.path / name).unlink(missing_ok=True)
         finally:
-            for partial in temporary:
-                partial.unlink(missing_ok=True)
+            self._discard()
         return [self.path / name for name in contents]
 
     def abandon(self) -> None:
-        """Remove the folders that were created for this run, as far as they are empty."""
+        """Remove what was created for this run: temporary files, and folders as far as they are empty."""
+        self._discard()
         for folder in self._created:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
+    def _prepare(self, overwrite: bool) -> None:
+        entries = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
+        if entries and not overwrite:
+            raise InputError(
+                f"{self.path}: the output directory is not empty (it holds {entries[0]}); "
+                f"choose another or pass --overwrite to replace {' and '.join(KNOWN_FILES)}"
+            )
+        for path in (self.path / name for name in KNOWN_FILES):
+            if os.path.lexists(path) and _is_special(path):
+                raise InputError(f"{path}: is not a regular file; remove it or choose another output directory")
+        self._created = [] if self.path.is_dir() else [self.path]
+        self._created += [parent for parent in self.path.parents if self._created and not parent.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in KNOWN_FILES:
+            self._partials[name] = _Partial(self.path / name)
 
-def _create(path: Path) -> list[Path]:
-    """Create a folder with its parents; return the new ones, innermost first."""
-    missing = [path] if not path.is_dir() else []
-    missing += [parent for parent in path.parents if missing and not parent.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    return missing
+    def _discard(self) -> None:
+        for partial in self._partials.values():
+            partial.discard()
 
 
 @contextlib.contextmanager
 def partial_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file under a temporary name beside `path`, renamed to it at the end, removed where the body raises.
+    """Open a text file under a temporary name, renamed to `path` at the end, removed where the body raises.
 
-    A device or pipe is opened as it is. Raises InputError where the file cannot be created.
+    A link leads to the file to replace. Devices, pipes and what lies under /dev and /proc are opened as they are.
+    Raises InputError where the file cannot be created.
     """
-    is_special = path.exists() and not path.is_file()
-    partial = path if is_special else path.with_name(f".{path.name}.partial")
+    partial: _Partial | None = None
     try:
-        file = partial.open("w", encoding="utf-8")
+        if _is_special(path):
+            file = _open_special(path)
+        else:
+            partial = _Partial(path)
+            file = partial.file
     except OSError as error:
         raise InputError(f"{path}: cannot be created: {error.strerror or error}") from None
+    except ValueError as error:  # a path that no file system can hold
+        raise InputError(f"{str(path)!r}: cannot be created: {error}") from None
     try:
-        with file:
-            yield file
-        if not is_special:
-            partial.replace(path)
+        with io.TextIOWrapper(file, encoding="utf-8") as text:
+            yield text
+        if partial is not None:
+            partial.keep()
     finally:
-        if not is_special:
-            partial.unlink(missing_ok=True)
+        if partial is not None:
+            partial.discard()
+
+
+class _Partial:
+    """A file under a temporary name of its own beside the one that `path` means, links followed.
+
+    Raises OSError or ValueError where it cannot be created.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._target = Path(os.path.realpath(path))
+        if self._target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self._path = self._target.with_name(f".aisim-actors-{secrets.token_hex(8)}.partial")
+        self.file: BinaryIO = self._path.open("xb")
+
+    def keep(self) -> None:
+        """Put the closed file in its place."""
+        self._path.replace(self._target)
+
+    def discard(self) -> None:
+        """Remove the file, unless it was kept."""
+        # Closing writes what is buffered, which fails again where writing did.
+        with contextlib.suppress(OSError):
+            self.file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path, or any link on the way from it, means something that a new file must not take the place of.
+
+    The names of open files under /dev and /proc lead on to regular files, such as the one that standard output is
+    redirected to, yet stand for what is open.
+    """
+    if path.exists() and not path.is_file():
+        return True
+    for _ in range(_MOST_LINKS):
+        folder = Path(os.path.realpath(path.parent))
+        path = folder / path.name
+        if folder.is_relative_to("/proc") or (folder.is_relative_to("/dev") and not folder.is_relative_to("/dev/shm")):
+            return True
+        if not path.is_symlink():
+            return False
+        path = folder / path.readlink()
+    return False
+
+
+def _open_special(path: Path) -> BinaryIO:
+    """Open as it is; standard output and error by their own descriptors, so that what is printed goes on behind it."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return os.fdopen(os.dup(descriptor), "wb")
+    return path.open("wb")

@@ -29,6 +29,8 @@ class RoundRobin:
         index = self._next % len(self._active)
         self._next = index + 1
         worker_id = self._active[index]
+        if request.dp_rank is not None:
+            return Decision(Placement(request, worker_id, request.dp_rank))
         rank = self._next_rank[worker_id] % self._ranks[worker_id]
         self._next_rank[worker_id] = rank + 1
         return Decision(Placement(request, worker_id, rank))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from actors.spec.numerals import Oversized
 from actors.spec.scope import LATER_NAMES, only_supported
 
 # Where one of these is wrong, the other keys beside it belong to something else and are not judged.
@@ -19,7 +20,10 @@ _SELECTORS = frozenset({"backend", "provider"})
 def impossible_values(value: Any, path: str = "") -> list[str]:
     """Findings for values that no field can hold: NaN, infinities, and text that cannot be encoded."""
     if isinstance(value, float):
-        return [] if math.isfinite(value) else [_at(path, f"expected a finite number, got {_shown(value)}")]
+        if math.isfinite(value):
+            return []
+        found = value.numeral if isinstance(value, Oversized) else _shown(value)
+        return [_at(path, f"expected a finite number, got {_cut(found)}")]
     if isinstance(value, str):
         return [] if _encodable(value) else [_at(path, "the text holds half of a surrogate pair")]
     findings: list[str] = []
@@ -52,7 +56,7 @@ def find_faults(value: Any, expected: inspect.Type, path: str = "") -> list[str]
         return []
     if isinstance(expected, inspect.LiteralType):
         return [_at(path, _unknown_name(value, [str(name) for name in expected.values], _json(expected), path))]
-    return [_at(path, f"expected {_words(expected)}, got {_shown(value)}")]
+    return [_at(path, f"expected {_words(expected, value)}, got {_shown(value)}")]
 
 
 def _union_faults(value: Any, expected: inspect.UnionType, path: str) -> list[str]:
@@ -70,7 +74,7 @@ def _union_faults(value: Any, expected: inspect.UnionType, path: str) -> list[st
         return find_faults(value, members[0], path)
     if any(_fits(value, member) for member in members):
         return []
-    return [_at(path, f"expected {_words(expected)}, got {_shown(value)}")]
+    return [_at(path, f"expected {_words(expected, value)}, got {_shown(value)}")]
 
 
 def _struct_faults(value: Any, expected: inspect.StructType, path: str) -> list[str]:
@@ -150,6 +154,7 @@ def _fits(value: Any, expected: inspect.Type) -> bool:
 
 
 _LARGEST_FLOAT = 1.7976931348623157e308
+_LARGEST_INT = 2**63 - 1
 
 
 def _in_limits(value: float, expected: inspect.IntType | inspect.FloatType) -> bool:
@@ -160,15 +165,15 @@ def _in_limits(value: float, expected: inspect.IntType | inspect.FloatType) -> b
     )
 
 
-def _words(expected: inspect.Type) -> str:
-    """A type in words, with its limits."""
+def _words(expected: inspect.Type, found: Any) -> str:
+    """A type in words, with the limits that matter to a value found in its place."""
     match expected:
         case inspect.UnionType(types=types):
-            return " or ".join(_words(member) for member in types if not isinstance(member, inspect.NoneType))
+            return " or ".join(_words(member, found) for member in types if not isinstance(member, inspect.NoneType))
         case inspect.IntType():
-            return f"an integer{_limits(expected)}"
+            return f"an integer{_limits(expected, found)}"
         case inspect.FloatType():
-            return f"a number{_limits(expected)}"
+            return f"a number{_limits(expected, found)}"
         case inspect.StrType(min_length=shortest):
             return "a non-empty string" if shortest else "a string"
         case inspect.BoolType():
@@ -183,15 +188,18 @@ def _words(expected: inspect.Type) -> str:
             return "an object"
 
 
-def _limits(expected: inspect.IntType | inspect.FloatType) -> str:
-    if expected.gt is not None:
-        return f" > {expected.gt:g}"
-    if expected.ge is None:
-        return ""
+def _limits(expected: inspect.IntType | inspect.FloatType, found: Any) -> str:
+    low, high = expected.ge, expected.le
+    if isinstance(expected, inspect.FloatType) and type(found) is int and abs(found) > _LARGEST_FLOAT:
+        low, high = -_LARGEST_FLOAT if low is None else low, _LARGEST_FLOAT
     # The upper bound of 64-bit integers only protects the arithmetic; it would distract from the real limit.
-    if expected.le is not None and expected.le < 2**63 - 1:
-        return f" in {expected.ge}..{expected.le}"
-    return f" >= {expected.ge:g}"
+    if high is not None and high >= _LARGEST_INT and not (type(found) is int and found > high):
+        high = None
+    if expected.gt is not None:
+        return f" > {expected.gt:g}" + ("" if high is None else f" and <= {high}")
+    if low is None:
+        return ""
+    return f" >= {low:g}" if high is None else f" in {low}..{high}"
 
 
 def _json(expected: inspect.LiteralType) -> str:
@@ -208,6 +216,10 @@ def _shown(value: Any) -> str:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = type(value).__name__
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from actors.spec.faults import find_faults, impossible_values
+from actors.spec.numerals import read_float
 from actors.spec.overrides import apply_overrides
 from actors.spec.scope import drop_neutral
 from messages.errors import InputError
-from messages.spec import AggregatedTopology, InlineRequest, ReplaySpec, SyntheticWorkload
-from messages.spec_checks import check_load_control, check_requests, check_source, check_spec
+from messages.spec import AggregatedTopology, InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
+from messages.spec_checks import check_requests, check_source, check_spec, check_workload_values
 
 Part = TypeVar("Part")
 
@@ -29,6 +30,14 @@ class LoadedSpec(NamedTuple):
     base_dir: Path
 
 
+class ExaminedSpec(NamedTuple):
+    """What could be made of a document, and every finding about it. Without findings there is a spec."""
+
+    spec: ReplaySpec | None
+    base_dir: Path
+    findings: list[str]
+
+
 def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
     """Load, override and check a document.
 
@@ -37,6 +46,17 @@ def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
     overrides: `PATH=VALUE` texts, see `apply_overrides`.
     Raises InputError with every finding, each a line that begins with the file name and the path of the field.
     """
+    spec, base_dir, findings = examine_spec(source, overrides)
+    if spec is None or findings:
+        raise InputError(*findings)
+    return LoadedSpec(spec, base_dir)
+
+
+def examine_spec(source: SpecSource, overrides: Sequence[str] = ()) -> ExaminedSpec:
+    """Do the work of `load_spec`, but return the findings, and the spec also where parts of it contradict each other.
+
+    Raises InputError where there is no document at all.
+    """
     if isinstance(source, str | Path):
         label, base_dir = str(source), Path(source).parent
         document = _read(Path(source), label)
@@ -44,10 +64,10 @@ def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
         label, base_dir = "spec", Path()
         document = _plain(source)
     apply_overrides(document, overrides)
-    findings = impossible_values(document)
-    if findings:
-        raise InputError(*_labelled(label, findings))
-    return LoadedSpec(_convert(document, label), base_dir)
+    spec, findings = None, impossible_values(document)
+    if not findings:
+        spec, findings = _convert(document)
+    return ExaminedSpec(spec, base_dir, [f"{label}: {finding}" for finding in findings])
 
 
 def document_schema() -> dict[str, Any]:
@@ -58,32 +78,30 @@ def document_schema() -> dict[str, Any]:
     return schema
 
 
-def _convert(document: dict[str, Any], label: str) -> ReplaySpec:
+def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
     drop_neutral(document)
     try:
         spec = msgspec.convert(document, ReplaySpec)
     except msgspec.ValidationError as error:
         findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec))
         findings += _joint_findings(document)
-        raise InputError(*_labelled(label, findings or [str(error)])) from None
+        return None, findings or [str(error)]
     # A decoder lets the tag of a lone struct be absent; the document requires it.
     findings = find_faults(document["topology"], msgspec.inspect.type_info(AggregatedTopology), "topology")
-    findings += check_spec(spec)
-    if findings:
-        raise InputError(*_labelled(label, findings))
-    return spec
+    return spec, findings + check_spec(spec)
 
 
 def _joint_findings(document: dict[str, Any]) -> list[str]:
     """Check what involves several parts of a document of which some part cannot be converted."""
     findings = check_source("requests" in document, "workload" in document)
-    workload = _converted(document.get("workload"), SyntheticWorkload)
+    given = document.get("workload")
+    workload = _converted(given, SyntheticWorkload) or _converted(given, TraceWorkload)
     max_in_flight = document.get("max_in_flight")
     if workload is not None and (max_in_flight is None or isinstance(max_in_flight, int)):
-        findings += check_load_control(workload, max_in_flight)
+        findings += check_workload_values(workload, max_in_flight)
     rows = document.get("requests")
     if isinstance(rows, list):
-        findings += check_requests([_converted(row, InlineRequest) for row in rows])
+        findings += check_requests([_converted(row, InlineRequest) for row in rows], dp_size=None)
     return findings
 
 
@@ -100,6 +118,11 @@ def _plain(source: Mapping[str, Any] | ReplaySpec) -> dict[str, Any]:
     def encode(value: object) -> object:
         if isinstance(value, os.PathLike):
             return os.fspath(value)
+        # Imported here, so that documents without such values do not need it.
+        import numpy as np
+
+        if isinstance(value, np.generic | np.ndarray):
+            return value.tolist()
         raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
     try:
@@ -142,7 +165,7 @@ def _parse(text: str, label: str) -> dict[str, Any]:
         return entries
 
     try:
-        document = json.loads(text, object_pairs_hook=to_object)
+        document = json.loads(text, object_pairs_hook=to_object, parse_float=read_float)
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:]
         raise InputError(f"{label}:{error.lineno}: column {error.colno}: JSON is malformed: {what}") from None
@@ -156,7 +179,3 @@ def _parse(text: str, label: str) -> dict[str, Any]:
         kind = "a list" if isinstance(document, list) else json.dumps(document)[:60]
         raise InputError(f"{label}: expected a JSON object, got {kind}")
     return document
-
-
-def _labelled(label: str, findings: Sequence[str]) -> list[str]:
-    return [f"{label}: {finding}" for finding in findings]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from actors.spec.numerals import read_float
 from messages.errors import InputError
 
 
@@ -31,7 +32,7 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> None:
 
 def _parse(value: str) -> Any:
     try:
-        return json.loads(value)
+        return json.loads(value, parse_float=read_float)
     except (ValueError, RecursionError):
         return value
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-_SGLANG_DEFAULTS = {
-    "schedule_policy": "fifo",
-    "max_prefill_tokens": 16384,
-    "chunked_prefill_size": 8192,
-    "clip_max_new_tokens": 4096,
-    "schedule_conservativeness": 1.0,
-}
-_TRTLLM_DEFAULTS = {"capacity_scheduler_policy": "guaranteed_no_evict"}
-
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "engine": (None,),
     "sla": (None,),
@@ -20,20 +11,14 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "workload": (None,),
     "telemetry": (None,),
     "encoder": (None,),
-    "engine.dp_size": (1,),
     "engine.prefill": (None,),
     "engine.decode": (None,),
     "engine.num_gpu_blocks_is_explicit": (False, True),
     "engine.kv_eviction_policy": ("lru",),
     "engine.prefill_context_parallel_size": (1,),
+    "engine.rank.sglang": (None,),
+    "engine.rank.trtllm": (None,),
     "engine.rank.worker_type": ("aggregated",),
-    "engine.rank.prefill_schedule_interval": (1,),
-    "engine.rank.prefill_decode_interval": (0,),
-    "engine.rank.aic_nextn": (None,),
-    "engine.rank.aic_nextn_accept_rates": (None,),
-    "engine.rank.aic_mtp_seed": (42, None),
-    "engine.rank.sglang": (_SGLANG_DEFAULTS, None),
-    "engine.rank.trtllm": (_TRTLLM_DEFAULTS, None),
     "engine.rank.kv_cache_bytes_per_token": (None,),
     "engine.rank.kv_cache_capacity_bytes": (None,),
     "engine.rank.kv_cache_groups": (None,),
@@ -51,7 +36,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 LATER_NAMES: dict[str, frozenset[str]] = {
     "topology.kind": frozenset({"disaggregated"}),
-    "engine.rank.backend": frozenset({"sglang", "trtllm"}),
     "adapters.placement.provider": frozenset({"kv_router"}),
     "adapters.scaling.provider": frozenset({"schedule", "planner"}),
     "workload.format": frozenset({"agentic_mooncake", "agentic-mooncake", "weka", "dynamo"}),

@@ -8,10 +8,9 @@ import msgspec
 
 from actors.workload.rows import U64, RowError, TraceFile, out_of_bounds, show
 from actors.workload.source import Session, Turn, Workload
-from actors.workload.synthetic import check_shared_prefix_ratio, round_half_away
+from actors.workload.synthetic import round_half_away
 from actors.workload.times import twice_rounded
 from engines.prompts import TraceBlockIdentities
-from messages.errors import InputError
 from messages.requests import Span
 from messages.spec import RankSpec
 
@@ -85,11 +84,6 @@ def load_applied_compute(
     num_prefix_groups: int,
 ) -> Workload:
     """Read a trace file. `shared_prefix_ratio` of a session's first prompt is common to its group."""
-    if max_in_flight is None:
-        raise InputError(
-            "workload.format: applied_compute_agentic has no arrival times and needs the top-level max_in_flight"
-        )
-    check_shared_prefix_ratio(shared_prefix_ratio)
     sharing = shared_prefix_ratio > 0.0 and num_prefix_groups > 0
     sessions: list[Session] = []
     lengths: list[tuple[int, ...]] = []
@@ -132,7 +126,7 @@ def _prompt_lengths(row: AppliedComputeRow) -> tuple[int, ...]:
     for field in ("assistant_response_length", "tool_call_output_length", "tool_call_latency"):
         count = len(getattr(row, field))
         if count != row.num_turns:
-            raise RowError(f"{field}: expected {row.num_turns} entries as num_turns says, got {count}")
+            raise RowError(f"{field}: expected a list of {row.num_turns}, as num_turns says, got {count}")
     if row.input_prompt_length == 0:
         raise RowError("input_prompt_length: expected an integer >= 1, got 0")
     for index, latency in enumerate(row.tool_call_latency):

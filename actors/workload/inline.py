@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -10,17 +9,12 @@ import numpy as np
 from actors.workload.prompt_sources import FreshPrompts, TokenPrompts, TokenTurn, authored, counted_up
 from actors.workload.source import Prompts, Session, Turn, Workload
 from engines.prompts import TokenIdentities, TraceBlockIdentities
-from messages.errors import InputError
+from engines.sequence import output_limit
 from messages.spec import InlineRequest, RankSpec
 
 
 def lower_requests(requests: list[InlineRequest], rank: RankSpec, max_in_flight: int | None) -> Workload:
     """Return the workload of a list of requests; arrivals are neither normalised nor sped up."""
-    for index, request in enumerate(requests):
-        if not math.isfinite(request.arrival_time_ms):
-            raise InputError(f"requests[{index}].arrival_time_ms: expected a finite number >= 0")
-        if request.input_tokens < 1:
-            raise InputError(f"requests[{index}].input_tokens: expected an integer >= 1, got 0")
     ordered = sorted(enumerate(requests), key=lambda entry: entry[1].arrival_time_ms)
     sessions = [Session((_turn(request),), request.arrival_time_ms) for _, request in ordered]
     return Workload(sessions=sessions, prompts=_prompts(ordered, rank), max_in_flight=max_in_flight)
@@ -34,6 +28,7 @@ def _turn(request: InlineRequest) -> Turn:
         session_id=request.session_id,
         turn_index=request.turn_index,
         metadata=request.metadata,
+        dp_rank=request.dp_rank,
     )
 
 
@@ -52,7 +47,7 @@ def _prompts(ordered: list[tuple[int, InlineRequest]], rank: RankSpec) -> Prompt
         [[_token_turn(index, request)] for index, request in ordered],
         accumulate=False,
         max_tokens=rank.num_gpu_blocks * rank.tokens_per_block,
-        max_model_len=rank.max_model_len,
+        output_limit=partial(output_limit, rank),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET
 
 from actors.workload.applied_compute import load_applied_compute
@@ -11,35 +12,39 @@ from actors.workload.inline import lower_requests
 from actors.workload.mooncake import MooncakeLoader
 from actors.workload.rows import TraceFile
 from actors.workload.source import Workload
-from actors.workload.synthetic import check_speedup, generate
-from messages.errors import InputError
+from actors.workload.synthetic import generate
 from messages.spec import ReplaySpec, SyntheticWorkload, TraceWorkload
+from messages.spec_checks import check_spec
 
 
 def load_workload(spec: ReplaySpec, base_dir: Path) -> Workload:
     """Return the workload of a checked spec; a relative trace path is relative to `base_dir`.
 
-    Raises InputError at the first problem, for a row as `path:line: field: found, allowed`.
+    Raises InputError at the first bad row, as `path:line: field: found, allowed`.
     """
     return _load(spec, base_dir, None)
 
 
 def check_workload(spec: ReplaySpec, base_dir: Path) -> tuple[list[str], list[str]]:
-    """Load the workload for its problems only: return (findings, one per bad row; warnings)."""
+    """Load the workload for its problems only: return (findings, one per bad row; warnings).
+
+    Of a spec that has findings of its own, which are not repeated, the rows of the trace are checked.
+    """
     findings: list[str] = []
-    try:
-        workload = _load(spec, base_dir, findings)
-    except InputError as error:
-        return [*findings, *error.findings], []
-    return findings, workload.warnings
+    if not check_spec(spec):
+        return findings, _load(spec, base_dir, findings).warnings
+    if isinstance(spec.workload, TraceWorkload):
+        # What was found about these two must not keep the rows from being read.
+        source = msgspec.structs.replace(spec.workload, arrival_speedup_ratio=1.0, shared_prefix_ratio=0.0)
+        _load_trace(spec, source, TraceFile(base_dir / source.path, findings))
+    return findings, []
 
 
 def _load(spec: ReplaySpec, base_dir: Path, findings: list[str] | None) -> Workload:
     rank = spec.engine.rank
     if spec.requests is not UNSET:
         return lower_requests(spec.requests, rank, spec.max_in_flight)
-    if spec.workload is UNSET:
-        raise InputError("spec: give exactly one of `requests` and `workload`, got neither")
+    assert spec.workload is not UNSET
     if isinstance(spec.workload, SyntheticWorkload):
         workload = generate(spec.workload, rank, spec.max_in_flight)
     else:
@@ -63,8 +68,6 @@ def _load_trace(spec: ReplaySpec, source: TraceWorkload, trace: TraceFile) -> Wo
             shared_prefix_ratio=source.shared_prefix_ratio,
             num_prefix_groups=source.num_prefix_groups,
         )
-    if spec.max_in_flight is None:
-        check_speedup(source.arrival_speedup_ratio)
     return MooncakeLoader(
         trace,
         rank,

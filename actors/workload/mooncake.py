@@ -15,10 +15,11 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from actors.workload.prompt_sources import DrawnOutputs, HashIdPrompts, TokenPrompts, TokenTurn, authored, repeated_ids
-from actors.workload.rows import I32, U32, U64, U64_MAX, RowError, TraceFile, out_of_bounds, show
+from actors.workload.rows import I32, U32, U64, U64_MAX, RowError, TraceFile, counted, out_of_bounds, show
 from actors.workload.source import Prompts, Session, Turn, Workload
 from actors.workload.times import twice_rounded
 from engines.prompts import TokenIdentities, Tokens, TraceBlockIdentities
+from engines.sequence import output_limit
 from messages.spec import RankSpec
 
 _V = TypeVar("_V")
@@ -162,8 +163,8 @@ class MooncakeLoader:
             raise RowError(out_of_bounds(field, given, MooncakeRow))
         if given > capacity:
             raise RowError(
-                f"{field}: {given} tokens exceed the capacity of hash_ids, {id_count} ids"
-                f" of {self._trace_block_size} tokens = {capacity}"
+                f"{field}: expected at most {capacity}, the capacity of hash_ids"
+                f" ({counted(id_count, 'id')} of {counted(self._trace_block_size, 'token')}), got {given}"
             )
         if given <= capacity - self._trace_block_size:
             self._surplus_lines.append(line_number)
@@ -260,7 +261,7 @@ class MooncakeLoader:
             self._token_turns(loaded),
             accumulate=accumulate,
             max_tokens=rank.num_gpu_blocks * rank.tokens_per_block,
-            max_model_len=rank.max_model_len,
+            output_limit=partial(output_limit, rank),
         )
 
     def _token_turns(self, loaded: list[_LoadedSession]) -> list[list[TokenTurn]]:
@@ -285,9 +286,12 @@ class MooncakeLoader:
         if not self._surplus_lines:
             return []
         count = len(self._surplus_lines)
-        rows = "row has" if count == 1 else "rows have"
+        have = "has" if count == 1 else "have"
         lines = _list_lines(self._surplus_lines)
-        return [f"{self._trace.path}: {count} {rows} more hash_ids than input_length needs ({lines}); ignored"]
+        return [
+            f"{self._trace.path}: {counted(count, 'row')} {have} more hash_ids than input_length needs"
+            f" ({lines}); ignored"
+        ]
 
 
 def _output_length(row: MooncakeRow) -> int:
@@ -297,7 +301,9 @@ def _output_length(row: MooncakeRow) -> int:
     if not 0 <= length <= U64_MAX:
         raise RowError(out_of_bounds(field, length, MooncakeRow))
     if row.output_token_ids is not None and len(row.output_token_ids) != length:
-        raise RowError(f"output_token_ids: expected {length} ids as {field} says, got {len(row.output_token_ids)}")
+        raise RowError(
+            f"output_token_ids: expected {counted(length, 'id')} as {field} says, got {len(row.output_token_ids)}"
+        )
     return length
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from actors.workload.chacha import ChaChaStream
+from engines.chacha import ChaChaStream
 from engines.prompts import EMPTY_HISTORY, TokenHistory, TokenIdentities, Tokens, TraceBlockIdentities
 from messages.requests import Span
 
@@ -75,7 +75,7 @@ class TokenPrompts:
 
     accumulate: each prompt is the history of its session followed by the turn's own tokens.
     max_tokens: the cache of a rank in tokens; content beyond it never matters and is not spelled out.
-    max_model_len: a request ends early when prompt and output reach it; only tokens it emitted enter the history.
+    output_limit: (prompt, output tokens) -> tokens that a request emits; only those enter the history.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class TokenPrompts:
         *,
         accumulate: bool,
         max_tokens: int,
-        max_model_len: int | None = None,
+        output_limit: Callable[[int, int], int],
     ) -> None:
         self._identities = identities
         self._turns = turns
         self._accumulate = accumulate
         self._max_tokens = max_tokens
-        self._max_model_len = max_model_len
+        self._output_limit = output_limit
         self._histories: dict[int, _History] = {}
         self._with_outputs: dict[int, _History] = {}
 
@@ -101,7 +101,7 @@ class TokenPrompts:
         prompt = self._append(self._histories.get(session, _NO_HISTORY), row.input_length, row.prompt)
         ended = prompt
         if row.output is not None:
-            ended = self._append(prompt, self._emitted(prompt.length, row.output_length), row.output)
+            ended = self._append(prompt, self._output_limit(prompt.length, row.output_length), row.output)
         if self._accumulate and turn + 1 < len(self._turns[session]):
             self._histories[session] = prompt
             self._with_outputs[session] = ended
@@ -117,11 +117,6 @@ class TokenPrompts:
         self._turns[session] = []
         self._histories.pop(session, None)
         self._with_outputs.pop(session, None)
-
-    def _emitted(self, input_length: int, output_length: int) -> int:
-        if self._max_model_len is None:
-            return output_length
-        return max(0, min(output_length, self._max_model_len - input_length))
 
     def _append(self, history: _History, count: int, first_tokens: Callable[[int], Tokens]) -> _History:
         spelled_out = min(count, max(0, self._max_tokens - history.length))

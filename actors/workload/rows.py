@@ -14,9 +14,12 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect
 
+from actors.spec.numerals import Oversized, read_float
 from messages.errors import InputError
 
 U64_MAX = 2**64 - 1
+
+_TOO_DEEP = "JSON is nested too deeply"
 
 # msgspec bounds only what fits in 64 signed bits; the loaders check the rest and `extra` tells the diagnosis of it.
 U64 = Annotated[int, Meta(ge=0, extra={"le": U64_MAX})]
@@ -51,12 +54,20 @@ class TraceFile:
                 yield number, None
                 continue
             try:
-                yield number, decode(line)
+                row = decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 if not line.decode().strip():
                     continue
                 self.reject(number, _diagnose(line, error, row_type))
                 yield number, None
+                continue
+            # A name that occurs twice is a text between quotes that does, unless it is written with escapes.
+            quoted = line.split(b'"')[1::2]
+            if (len(quoted) != len(set(quoted)) or b"\\" in line) and (problem := _repeated_field(line, row_type)):
+                self.reject(number, problem)
+                yield number, None
+                continue
+            yield number, row
 
     def reject(self, line_number: int, text: str) -> None:
         """Record that the row at this line is bad."""
@@ -90,8 +101,13 @@ def show(value: Any) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    text = json.dumps(value, ensure_ascii=False)
+    text = value.numeral if isinstance(value, Oversized) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def counted(count: int, noun: str) -> str:
+    """Return e.g. `1 id` or `2 ids`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _diagnose(line: bytes, error: Exception, row_type: type[msgspec.Struct]) -> str:
@@ -99,7 +115,7 @@ def _diagnose(line: bytes, error: Exception, row_type: type[msgspec.Struct]) -> 
     try:
         return _find_fault(line, row_type) or str(error)
     except RecursionError:
-        return "JSON is nested too deeply"
+        return _TOO_DEEP
     except ValueError:
         # Integers of thousands of digits, which Python does not read.
         return str(error)
@@ -112,7 +128,7 @@ def _find_fault(line: bytes, row_type: type[msgspec.Struct]) -> str | None:
         pass  # a number out of range, which json reads as infinity
     except msgspec.DecodeError as malformed:
         return _malformed(line, str(malformed))
-    value = json.loads(line)
+    value = json.loads(line, parse_float=read_float)
     if not isinstance(value, dict):
         return f"expected a JSON object with the fields of one row, got {show(value)}"
     for field in _fields(row_type):
@@ -123,6 +139,23 @@ def _find_fault(line: bytes, row_type: type[msgspec.Struct]) -> str | None:
         elif field.required:
             return f"{field.encode_name}: missing"
     return None
+
+
+def _repeated_field(line: bytes, row_type: type[msgspec.Struct]) -> str | None:
+    """Say which field a decoded row gives more than once; unknown keys may repeat."""
+    names: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        # The row itself is the last object to end.
+        names[:] = [name for name, _ in pairs]
+
+    try:
+        # Integers as floats: those of thousands of digits in keys that are ignored must not matter.
+        json.loads(line, object_pairs_hook=note, parse_int=float)
+    except RecursionError:
+        return _TOO_DEEP
+    repeated = (field.encode_name for field in _fields(row_type) if names.count(field.encode_name) > 1)
+    return next((f"{name}: given more than once; keep one" for name in repeated), None)
 
 
 def out_of_bounds(name: str, value: Any, row_type: type[msgspec.Struct]) -> str | None:

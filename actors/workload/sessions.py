@@ -46,11 +46,6 @@ class SessionDriver:
         """Requests released and not ended."""
         return len(self._in_flight)
 
-    @property
-    def drained(self) -> bool:
-        """Whether every turn has ended or will never run."""
-        return not self._ready and not self._in_flight
-
     def next_ready_ms(self) -> float | None:
         """Return when the next turn may be released; None while every one waits for another's end."""
         return self._ready[0][0] if self._ready else None
@@ -62,7 +57,7 @@ class SessionDriver:
             ready_ms, session, index = heapq.heappop(self._ready)
             turn = self._sessions[session].turns[index]
             input_length, spans = self._prompts.resolve(session, index)
-            request = Request(self._next_ordinal, input_length, turn.output_length, spans)
+            request = Request(self._next_ordinal, input_length, turn.output_length, spans, turn.dp_rank)
             self._in_flight[request.ordinal] = (session, index)
             self._next_ordinal += 1
             released.append(Release(request, turn, now_ms if self._closed_loop else ready_ms))

@@ -16,6 +16,7 @@ class Turn(msgspec.Struct, frozen=True):
     session_id, turn_index: as reported; None where the workload has no sessions.
     input_length: prompt tokens of this turn's own row; output_length: tokens to generate.
     delay_ms: think time after the previous turn's end; 0 for a first turn.
+    dp_rank: the attention-DP rank it asks for, None for any.
     """
 
     request_id: str
@@ -25,6 +26,7 @@ class Turn(msgspec.Struct, frozen=True):
     session_id: str | None = None
     turn_index: int | None = None
     metadata: Any = None
+    dp_rank: int | None = None
 
 
 class Session(msgspec.Struct, frozen=True):

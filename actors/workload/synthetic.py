@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 
-from actors.workload.chacha import ChaChaStream
 from actors.workload.prompt_sources import FreshPrompts
 from actors.workload.source import Session, Turn, Workload
+from engines.chacha import ChaChaStream
 from engines.prompts import TraceBlockIdentities
-from messages.errors import InputError
 from messages.requests import Span
 from messages.spec import RankSpec, SyntheticWorkload
 
@@ -47,20 +46,19 @@ class GroupedPrompts:
 
 
 def generate(workload: SyntheticWorkload, rank: RankSpec, max_in_flight: int | None) -> Workload:
-    """Return the workload that the parameters describe. Raises InputError where they contradict each other."""
+    """Return the workload that the checked parameters describe."""
     arrivals_ms = _arrivals_ms(workload, max_in_flight)
     identities = TraceBlockIdentities(rank.tokens_per_block, rank.tokens_per_block, rank.num_gpu_blocks)
-    if not _has_sessions(workload):
+    if not workload.has_sessions:
         flat = [
             Session((Turn(f"request_{index + 1}", workload.input_tokens, workload.output_tokens),), arrival_ms)
             for index, arrival_ms in enumerate(arrivals_ms)
         ]
         lengths = [workload.input_tokens] * len(flat)
         return Workload(sessions=flat, prompts=FreshPrompts(identities, lengths), max_in_flight=max_in_flight)
-    _check_sessions(workload)
     delay_ms = workload.inter_turn_delay_ms
     if max_in_flight is None:
-        delay_ms = _finite(delay_ms / workload.arrival_speedup_ratio, "inter_turn_delay_ms")
+        delay_ms /= workload.arrival_speedup_ratio
     turns = workload.turns_per_session
     sessions = [
         Session(
@@ -83,44 +81,10 @@ def generate(workload: SyntheticWorkload, rank: RankSpec, max_in_flight: int | N
     return Workload(sessions=sessions, prompts=prompts, max_in_flight=max_in_flight)
 
 
-def check_speedup(ratio: float) -> None:
-    """Raise InputError unless `ratio` can divide arrival times."""
-    if not 0.0 < ratio < math.inf:
-        raise InputError(f"workload.arrival_speedup_ratio: expected a finite number > 0, got {ratio}")
-
-
-def check_shared_prefix_ratio(ratio: float) -> None:
-    """Raise InputError unless `ratio` is a share."""
-    if not 0.0 <= ratio <= 1.0:
-        raise InputError(f"workload.shared_prefix_ratio: expected a number of 0.0..1.0, got {ratio}")
-
-
 def round_half_away(value: float) -> int:
     """Round a number >= 0 to the nearest integer, halves up."""
     floor = math.floor(value)
     return floor + (value - floor >= 0.5)
-
-
-def _has_sessions(workload: SyntheticWorkload) -> bool:
-    return (
-        workload.turns_per_session > 1
-        or workload.shared_prefix_ratio > 0.0
-        or workload.num_prefix_groups > 0
-        or workload.inter_turn_delay_ms > 0.0
-    )
-
-
-def _check_sessions(workload: SyntheticWorkload) -> None:
-    if workload.turns_per_session < 1:
-        raise InputError("workload.turns_per_session: expected an integer >= 1, got 0")
-    if not 0.0 <= workload.inter_turn_delay_ms < math.inf:
-        found = workload.inter_turn_delay_ms
-        raise InputError(f"workload.inter_turn_delay_ms: expected a finite number >= 0, got {found}")
-    check_shared_prefix_ratio(workload.shared_prefix_ratio)
-    if workload.num_prefix_groups > 2**32:
-        raise InputError(
-            f"workload.num_prefix_groups: expected an integer <= {2**32}, got {workload.num_prefix_groups}"
-        )
 
 
 def _grouped_prompts(workload: SyntheticWorkload, block_size: int, identities: TraceBlockIdentities) -> GroupedPrompts:
@@ -136,36 +100,20 @@ def _grouped_prompts(workload: SyntheticWorkload, block_size: int, identities: T
 
 
 def _arrivals_ms(workload: SyntheticWorkload, max_in_flight: int | None) -> list[float]:
-    rate, interval_ms = workload.request_rate, workload.arrival_interval_ms
-    if sum(control is not None for control in (rate, interval_ms, max_in_flight)) != 1:
-        raise InputError(
-            "workload: expected exactly one of request_rate, arrival_interval_ms and the top-level max_in_flight"
-        )
     count = workload.request_count
     if max_in_flight is not None:
         return [0.0] * count
-    check_speedup(workload.arrival_speedup_ratio)
-    if rate is not None:
-        gaps_ms = _poisson_gaps_ms(rate, workload.arrival_seed, count - 1)
-    elif interval_ms:
-        requests_per_second = _finite(1000.0 / interval_ms, "arrival_interval_ms")
+    if workload.request_rate is not None:
+        gaps_ms = _poisson_gaps_ms(workload.request_rate, workload.arrival_seed, count - 1)
+    elif workload.arrival_interval_ms:
+        requests_per_second = 1000.0 / workload.arrival_interval_ms
         gaps_ms = [1000.0 / requests_per_second] * (count - 1)
     else:
         gaps_ms = [0.0] * (count - 1)
-    arrivals_ms = [at_ms / workload.arrival_speedup_ratio for at_ms in accumulate(gaps_ms, initial=0.0)]
-    _finite(arrivals_ms[-1], "arrival_speedup_ratio" if rate is None else "request_rate")
-    return arrivals_ms
+    return [at_ms / workload.arrival_speedup_ratio for at_ms in accumulate(gaps_ms, initial=0.0)]
 
 
 def _poisson_gaps_ms(requests_per_second: float, seed: int, count: int) -> list[float]:
-    if not 0.0 < requests_per_second < math.inf:
-        raise InputError(f"workload.request_rate: expected a finite number > 0, got {requests_per_second}")
-    mean_ms = _finite(1000.0 / requests_per_second, "request_rate")
+    mean_ms = 1000.0 / requests_per_second
     draws = ChaChaStream(seed).draw_doubles(count)
     return [-mean_ms * math.log(min(max(1.0 - draw, _SMALLEST_NORMAL), 1.0)) for draw in draws]
-
-
-def _finite(time_ms: float, field: str) -> float:
-    if not math.isfinite(time_ms):
-        raise InputError(f"workload.{field}: leads to a time beyond the range of numbers; use a less extreme value")
-    return time_ms

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from bisect import bisect_right
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from messages.errors import InputError
@@ -18,6 +21,9 @@ _DIMENSIONS = {
     "decode_context_length": 1,
     "decode_itl": 2,
 }
+
+# What numpy and its zip reader raise for a file that is damaged or no archive; their texts tell of their own options.
+_UNREADABLE = (ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, x: float) -> float:
@@ -48,22 +54,19 @@ class ProfileModel:
         Raises:
             InputError: not readable, an array missing, not float64, of a wrong shape, or an axis not ascending.
         """
+        arrays: dict[str, NDArray[np.float64]] = {}
         try:
-            archive = np.load(path, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise InputError(f"{path}: expected an npz archive of five arrays, found a single array")
-            with archive:
+            with path.open("rb") as file, _archive(path, file) as archive:
                 missing = [name for name in _DIMENSIONS if name not in archive.files]
                 if missing:
                     needed = ", ".join(_DIMENSIONS)
                     raise InputError(f"{path}: array {missing[0]} is missing; the profile needs {needed}")
-                arrays = {name: archive[name] for name in _DIMENSIONS}
-        except InputError:
-            raise
+                for name in _DIMENSIONS:
+                    arrays[name] = _read(path, archive, name)
         except FileNotFoundError:
             raise InputError(f"{path}: no such file; give the path of a profile relative to the spec file") from None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path}: not a readable npz archive: {error}") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
         _check(path, arrays)
         return cls(arrays)
 
@@ -85,6 +88,26 @@ class ProfileModel:
         right = ((self._itl[i + 1, j + 1] - self._itl[i, j + 1]) / (x2 - x1)) * (x - x1) + self._itl[i, j + 1]
         y1, y2 = self._columns[j], self._columns[j + 1]
         return np.maximum(((right - left) / (y2 - y1)) * (y - y1) + left, 1.0)
+
+
+def _archive(path: Path, file: BinaryIO) -> NpzFile:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except _UNREADABLE:
+        raise InputError(f"{path}: is not an npz archive, the file that numpy.savez writes") from None
+    if isinstance(archive, NpzFile):
+        return archive
+    raise InputError(f"{path}: expected an npz archive of five arrays, found a single array")
+
+
+def _read(path: Path, archive: NpzFile, name: str) -> NDArray[np.float64]:
+    try:
+        array = archive[name]
+    except _UNREADABLE:
+        array = None
+    if isinstance(array, np.ndarray):
+        return array
+    raise InputError(f"{path}: {name} cannot be read as an array of float64; write the profile anew")
 
 
 def _check(path: Path, arrays: dict[str, NDArray[np.float64]]) -> None:

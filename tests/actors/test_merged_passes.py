@@ -109,12 +109,15 @@ def traces(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
+    backend = draw(st.sampled_from(("vllm", "vllm", "trtllm")))
     rank = {
+        "backend": backend,
         "block_size": draw(st.sampled_from((2, 4, 8))),
         "num_gpu_blocks": draw(st.integers(2, 60)),
         "max_num_seqs": draw(st.sampled_from((1, 2, 4, None))),
         "max_num_batched_tokens": draw(st.sampled_from((1, 8, 30, 512, None))),
         "max_model_len": draw(st.sampled_from((None, None, 40))),
+        "prefill_schedule_interval": draw(st.integers(1, 4)) if backend == "vllm" else 1,
         "enable_prefix_caching": draw(st.booleans()),
         "enable_chunked_prefill": draw(st.booleans()),
         "preemption_mode": draw(st.sampled_from(("lifo", "fifo"))),
@@ -123,7 +126,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     }
     return {
         "topology": {"kind": "aggregated", "workers": {"initial_workers": draw(st.integers(1, 3))}},
-        "engine": {"rank": rank},
+        "engine": {"rank": rank, "dp_size": draw(st.sampled_from((1, 1, 2, 3)))},
         "workload": {
             "kind": "trace",
             "path": "trace.jsonl",
@@ -166,23 +169,25 @@ def _conversation(log: list[Envelope]) -> list[Entry]:
 def _passes(log: list[Envelope]) -> list[Entry]:
     """Start, end and outputs of every single pass, merged ones spelled out."""
     entries: list[Entry] = []
+    # The ranks of a worker start together, so the outputs of each tell of the same starts.
+    starts: set[Entry] = set()
     emitting = EmittingRequests()
     for envelope in log:
         message = envelope.message
         if isinstance(message, StartPass):
-            entries.append((envelope.at_ms, envelope.receiver, "start"))
+            starts.add((envelope.at_ms, envelope.receiver, "start"))
         elif isinstance(message, PassOutputs) and envelope.receiver == "collector":
             worker = envelope.sender
             emitted = sorted(emitting.update(message))
             last = len(message.ends_ms) - 1
             for index, end_ms in enumerate(message.ends_ms):
                 if index < last:
-                    entries.append((end_ms, worker, "start"))
+                    starts.add((end_ms, worker, "start"))
                 instant = envelope.phase is Phase.START
                 entries.append((end_ms, worker, "instant end" if instant else "end", emitted))
             entries += [(message.ends_ms[last], worker, terminal) for terminal in message.terminals]
             entries += [(envelope.at_ms, worker, "kv", event) for event in message.kv_events]
-    return sorted(entries, key=repr)
+    return sorted((*entries, *starts), key=repr)
 
 
 def _write_profile(path: Path) -> None:

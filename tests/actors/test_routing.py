@@ -144,6 +144,17 @@ def test_round_robin_takes_workers_and_their_ranks_in_turn() -> None:
     assert [_choice(policy) for _ in range(5)] == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 0)]
 
 
+def test_a_request_may_ask_for_a_rank() -> None:
+    spec = cluster((0.0, 8, 1), (0.0, 8, 1), (0.0, 8, 1), workers=1)
+    spec["engine"]["dp_size"] = 2
+    spec["requests"][0]["dp_rank"] = 1
+    _, report = messages_of(spec)
+    assert report.requests is not None
+    # The rank that was asked for does not move the turn of the others.
+    assert [record.routing_history[0].dp_rank for record in report.requests] == [1, 0, 1]
+    assert [record.decode_worker_idx for record in report.requests] == [1, 0, 1]
+
+
 def test_round_robin_keeps_its_position_when_workers_come_and_go() -> None:
     policy = RoundRobin()
     for worker_id in range(3):

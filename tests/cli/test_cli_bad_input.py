@@ -33,7 +33,10 @@ CONTENTS: list[tuple[str, str]] = [
     ("null", "expected a JSON object, got null"),
     (json.dumps({**GOOD, "max_sim_time_ms": float("nan")}), "expected a finite number, got NaN"),
     (json.dumps({**GOOD, "engin": {}}), 'engin: unknown key; did you mean "engine"?'),
-    (json.dumps({**GOOD, "engine": {"rank": {"backend": "tgi"}}}), 'unknown backend "tgi"; expected "vllm"'),
+    (
+        json.dumps({**GOOD, "engine": {"rank": {"backend": "tgi"}}}),
+        'unknown backend "tgi"; expected "sglang" or "trtllm" or "vllm"',
+    ),
     (json.dumps({**GOOD, "topology": {"kind": "star"}}), 'unknown kind "star"; expected "aggregated"'),
     (
         json.dumps({"topology": TOPOLOGY, "workload": {"kind": "trace", "path": "t", "format": "csv"}}),
@@ -91,6 +94,50 @@ def test_validate_lists_every_bad_row_of_a_trace(tmp_path: Path, capsys: pytest.
     assert [line.removeprefix(f"{tmp_path / 'trace.jsonl'}:")[:2] for line in lines] == ["1:", "3:"]
 
 
+def test_validate_lists_faults_of_the_workload_beside_those_of_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.jsonl").write_text('{"timestamp": 0}\n{}\n')
+    path, timing = tmp_path / "spec.json", {"type": "external", "provider": "dynamo_profile"}
+    document = {
+        "topology": TOPOLOGY,
+        "engine": {"rank": {"timing_model": {**timing, "config": {"path": "nowhere.npz"}}}},
+        "workload": {"kind": "trace", "path": "trace.jsonl", "arrival_speedup_ratio": 0},
+    }
+    path.write_text(json.dumps(document))
+    lines = errors_of(capsys, "validate", str(path))
+    ratio = f"{path}: workload.arrival_speedup_ratio: expected a finite number > 0, got 0.0"
+    profile = f"{tmp_path / 'nowhere.npz'}: no such file; give the path of a profile relative to the spec file"
+    row = "hash_ids: missing; give one id per trace block of the prompt"
+    assert lines == [ratio, *(f"{tmp_path / 'trace.jsonl'}:{number}: {row}" for number in (1, 2)), profile]
+    lines = errors_of(capsys, "validate", str(path), "--set", "workload.path=nowhere.jsonl")
+    assert lines == [
+        ratio,
+        f"{tmp_path / 'nowhere.jsonl'}: cannot read the trace: No such file or directory",
+        profile,
+    ]
+    assert errors_of(capsys, "replay", str(path)) == [ratio]
+
+
+@pytest.mark.parametrize("command", ["replay", "validate"])
+def test_faults_of_a_generated_workload_name_the_spec(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = tmp_path / "spec.json"
+    workload = {"kind": "synthetic", "input_tokens": 8, "output_tokens": 2, "request_count": 3, "request_rate": 1e-306}
+    path.write_text(json.dumps({"topology": TOPOLOGY, "workload": workload}))
+    (line,) = errors_of(capsys, command, str(path))
+    assert line.startswith(f"{path}: workload.request_rate: leads to a time beyond the range of numbers")
+
+
+@pytest.mark.parametrize("command", ["replay", "validate"])
+def test_a_zero_byte_in_the_path_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps({"topology": TOPOLOGY, "workload": {"kind": "trace", "path": "a\0b"}}))
+    (line,) = errors_of(capsys, command, str(path))
+    assert line == f"{path}: workload: path: expected the name of a file, which holds no zero byte, got 'a\\x00b'"
+
+
 def test_many_findings_are_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "spec.json"
     path.write_text(json.dumps({"topology": TOPOLOGY, "requests": [5] * 150}))
@@ -139,6 +186,60 @@ def test_output_directory_in_use(spec: Path, tmp_path: Path, capsys: pytest.Capt
 def test_trace_that_cannot_be_created(spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = errors_of(capsys, "replay", str(spec), "--trace", str(tmp_path / "none" / "messages.jsonl"))
     assert "cannot be created" in line
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a folder in which nobody can create files")
+def test_output_directory_in_which_no_file_can_be_created(
+    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.system.run", lambda *_, **__: pytest.fail("the run has begun"))
+    (line,) = errors_of(capsys, "replay", str(spec), "--output-dir", "/proc/self/task", "--overwrite")
+    assert line.startswith("/proc/self/task: cannot be used as output directory: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "trace_name"), [("report.json", "trace.jsonl"), ("spec.json", "requests.jsonl"), ("s.json", "report.json")]
+)
+@pytest.mark.parametrize("folder", [".", "link"])
+def test_output_files_must_not_replace_an_input(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    trace_name: str,
+    folder: str,
+) -> None:
+    row = {"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1]}
+    document = {"topology": TOPOLOGY, "workload": {"kind": "trace", "path": trace_name}}
+    contents = {name: json.dumps(document), trace_name: json.dumps(row)}
+    (tmp_path / "link").symlink_to(".")
+    for file, content in contents.items():
+        (tmp_path / file).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    replaced = name if name == "report.json" else trace_name
+    for options in ([], ["--overwrite"]):
+        (line,) = errors_of(capsys, "replay", name, "--output-dir", folder, *options)
+        assert line == f"{Path(folder) / replaced}: --output-dir would replace an input of the replay"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()} == contents
+
+
+@pytest.mark.parametrize("trace", ["out/report.json", "out/requests.jsonl", "out/../out/report.json"])
+@pytest.mark.parametrize("exists", [False, True])
+def test_trace_must_not_replace_an_output_file(
+    spec: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    trace: str,
+    exists: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if exists:
+        assert main(["replay", str(spec), "--output-dir", "out", "--quiet"]) == 0
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    (line,) = errors_of(capsys, "replay", str(spec), "--output-dir", "out", "--overwrite", "--trace", trace)
+    assert line == f"{Path(trace)}: --trace would replace a file of --output-dir"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 def test_trace_must_not_replace_an_input(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

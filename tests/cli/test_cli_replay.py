@@ -18,6 +18,8 @@ from actors import cli
 from actors.cli import main
 from messages.errors import ReplayError
 
+COMMAND = [sys.executable, "-m", "actors.cli"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
 HOST_TIME = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
 
 
@@ -74,6 +76,15 @@ def test_places_of_the_files_are_told(spec: Path, tmp_path: Path, capsys: pytest
         assert f"Saved: {out / name}" in printed
     assert names_in(out) == ["messages.jsonl", "report.json", "requests.jsonl"]
     assert {"at_ms", "kind", "seq_no"} <= set(json_lines(out / "messages.jsonl")[0])
+
+
+def test_trace_through_a_link_leaves_the_link(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("messages.jsonl")
+    for _ in range(2):
+        assert main(["replay", str(spec), "--quiet", "--trace", str(tmp_path / "link")]) == 0
+        assert (tmp_path / "link").is_symlink()
+        assert len(json_lines(tmp_path / "messages.jsonl")) > 10
+    assert names_in(tmp_path) == ["link", "messages.jsonl", "spec.json"]
 
 
 def test_quiet_prints_nothing(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,10 +230,46 @@ def test_foreign_package_of_the_same_name_is_named(
 def test_command_as_a_process_ends_quietly_when_its_reader_is_gone(spec: Path) -> None:
     read, written = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "actors.cli", "replay", str(spec)]
-    root = str(Path(cli.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root}
     with os.fdopen(written, "wb") as pipe:
-        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, env=environment, check=False, timeout=60)
+        ended = subprocess.run(
+            [*COMMAND, "replay", str(spec)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            check=False,
+            timeout=60,
+        )
     assert ended.returncode == 1
     assert ended.stderr == b""
+
+
+def shell(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as `"$@"` of a shell script."""
+    command = ["sh", "-c", script, "sh", *COMMAND, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("option", ["--json", "--no-progress"])
+def test_closed_standard_output_only_loses_what_is_printed(spec: Path, tmp_path: Path, option: str) -> None:
+    ended = shell('"$@" >&-', "replay", str(spec), option, "--output-dir", str(tmp_path / "out"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert names_in(tmp_path / "out") == ["report.json", "requests.jsonl"]
+    assert len(json_lines(tmp_path / "out" / "requests.jsonl")) == 2
+
+
+def test_closed_standard_error_sends_no_error_to_standard_output(tmp_path: Path) -> None:
+    ended = shell('"$@" 2>&-', "replay", str(tmp_path / "none.json"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd/1").exists(), reason="needs the names of open files")
+def test_trace_on_standard_output_comes_before_the_table(spec: Path, tmp_path: Path) -> None:
+    """The name of standard output leads to the file that it is redirected to, which nothing may take the place of."""
+    ended = shell(f'"$@" > {tmp_path}/printed', "replay", str(spec), "--trace", "/proc/self/fd/1")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    lines = (tmp_path / "printed").read_text().splitlines()
+    assert json.loads(lines[0])["seq_no"] == 0
+    last = max(number for number, line in enumerate(lines) if line.startswith("{"))
+    assert all("kind" in json.loads(line) for line in lines[: last + 1])
+    assert "Time to First Token (ms)" in "".join(lines[last + 1 :])
+    assert lines[-1] == "Saved: /proc/self/fd/1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from actors import cli
 
 SPEC = {
     "topology": {"kind": "aggregated", "workers": {"initial_workers": 4}},
@@ -47,6 +50,31 @@ def test_an_interrupt_ends_the_run_and_leaves_nothing_behind(runtime: str, attem
     assert printed == ("", "error: interrupted\n")
     assert process.returncode == 130
     assert [path.name for path in tmp_path.iterdir()] == ["spec.json"]
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line() -> None:
+    """As the console script does it, with a finder of modules that interrupts where the first foreign one is wanted."""
+    script = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from actors.cli import main
+sys.exit(main(["schema"]))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])},
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "error: interrupted\n")
 
 
 def _wait_for_messages(process: subprocess.Popen[str], folder: Path) -> None:

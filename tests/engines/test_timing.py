@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
@@ -144,11 +145,24 @@ def test_a_bad_profile_is_refused(change: dict[str, np.ndarray | None], message:
 
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("not a profile")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     np.save(tmp_path / "single.npy", np.ones(3))
+    np.savez(tmp_path / "objects.npz", **{**PROFILE, "decode_itl": np.array([None, {}], object)})
+    with zipfile.ZipFile(tmp_path / "texts.npz", "w") as archive:
+        for name in PROFILE:
+            archive.writestr(name, "no array")
+    no_archive = "is not an npz archive, the file that numpy.savez writes"
     for name, message in (
-        ("none.npz", "no such file"),
-        ("text.npz", "not a readable npz"),
-        ("single.npy", "single array"),
+        ("none.npz", "no such file; give the path of a profile relative to the spec file"),
+        (".", "cannot be read: Is a directory"),
+        ("text.npz", no_archive),
+        ("empty.npz", no_archive),
+        ("broken.npz", no_archive),
+        ("single.npy", "expected an npz archive of five arrays, found a single array"),
+        ("objects.npz", "decode_itl cannot be read as an array of float64; write the profile anew"),
+        ("texts.npz", "prefill_isl cannot be read as an array of float64; write the profile anew"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError) as caught:
             ProfileModel.load(tmp_path / name)
+        assert str(caught.value) == f"{tmp_path / name}: {message}"

@@ -6,23 +6,20 @@ from typing import Any
 
 import pytest
 
-from engines.engine import EngineOptions, RankOutputs
+from engines.engine import Engine, EngineOptions, RankOutputs
 from engines.schedulers import build_engine
 from engines.timing.durations import Durations
 from engines.timing.fixed import FixedModel
-from engines.vllm import VllmScheduler
 from messages.kv import BlocksRemoved, BlocksStored
 from messages.passes import Terminal
 from messages.requests import Request, Status
 from messages.spec import EngineSpec, RankSpec
 
 
-def scheduler(*, blocks: int = 16, options: dict[str, Any] | None = None, **rank: Any) -> VllmScheduler:
+def scheduler(*, blocks: int = 16, options: dict[str, Any] | None = None, **rank: Any) -> Engine:
     spec = EngineSpec(rank=RankSpec(num_gpu_blocks=blocks, block_size=4, **rank))
     durations = Durations.of_rank(spec.rank, FixedModel(10.0, 1.0))
-    engine = build_engine(spec, durations, EngineOptions(**(options or {})))
-    assert isinstance(engine, VllmScheduler)
-    return engine
+    return build_engine(spec, durations, EngineOptions(**(options or {})))
 
 
 def request(ordinal: int, inputs: int, outputs: int, family: int | None = None) -> Request:
@@ -31,7 +28,7 @@ def request(ordinal: int, inputs: int, outputs: int, family: int | None = None) 
     return Request(ordinal, inputs, outputs, ((first, first + inputs // 4),))
 
 
-def one_pass(engine: VllmScheduler, now_ms: float = 0.0) -> tuple[float, RankOutputs]:
+def one_pass(engine: Engine, now_ms: float = 0.0) -> tuple[float, RankOutputs]:
     """Form and end a pass or a whole run; returns its end and outputs."""
     begun = engine.begin_pass(now_ms)
     (outputs,) = engine.end_pass(len(begun.ends_ms))

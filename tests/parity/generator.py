@@ -9,29 +9,45 @@ from typing import Any
 import numpy as np
 
 
-def plain_cases(first: int, count: int) -> list[dict[str, Any]]:
-    """The first `count` cases of the reference's generator from seed `first` on, without attention-DP."""
+def reference_cases(backend: str, first: int, count: int, *, ranks: str) -> list[dict[str, Any]]:
+    """The first `count` aggregated cases of the reference's generator from seed `first` on.
+
+    ranks: "one" or "several" (attention-DP) per worker.
+    """
     from fuzz import make_case
 
     cases: list[dict[str, Any]] = []
     seed = first
     while len(cases) < count:
-        case = make_case(seed, "vllm", "aggregated")
-        if "dp_size" not in case["config"]["extra_engine_args"]:
+        case = make_case(seed, backend, "aggregated")
+        if ("dp_size" in case["config"]["extra_engine_args"]) == (ranks == "several"):
             cases.append(case)
         seed += 1
     return cases
 
 
-def wider_case(seed: int, folder: Path) -> dict[str, Any]:
-    """A case with rejections, length limits, delta traces, authored outputs, synthetic load, profiles or a cut-off."""
+def wider_case(backend: str, seed: int, folder: Path) -> dict[str, Any]:
+    """A case with any of what the reference's generator leaves out.
+
+    That is: rejections, length limits, attention-DP with intervals, speculation, delta traces, authored outputs,
+    synthetic load, profiles, a cut-off.
+    """
     from fuzz import make_case
 
-    rng = random.Random(f"wider/{seed}")
-    case: dict[str, Any] = make_case(rng.randrange(10**9), "vllm", "aggregated")
+    rng = random.Random(f"wider/{backend}/{seed}")
+    case: dict[str, Any] = make_case(rng.randrange(10**9), backend, "aggregated")
     config = case["config"]
-    config["extra_engine_args"].pop("dp_size", None)
+    if rng.random() < 0.7:
+        config["extra_engine_args"].pop("dp_size", None)
     rank = config["extra_engine_args"]["engine"]
+    if backend == "vllm" and rng.random() < 0.4:
+        rank["prefill_schedule_interval"] = rng.randint(2, 5)
+    if rng.random() < 0.2:
+        rank["aic_nextn"] = rng.randint(1, 5)
+        if rng.random() < 0.6:
+            rank["aic_nextn_accept_rates"] = ",".join(f"{rng.random():.2f}" for _ in range(rng.randint(1, 6)))
+        if rng.random() < 0.5:
+            rank["aic_mtp_seed"] = rng.randrange(2**63)
     lengths = [row["input_length"] for row in case["trace"]]
     if rng.random() < 0.4:
         rank["max_model_len"] = rng.randint(2, max(lengths) + 60)
@@ -39,7 +55,7 @@ def wider_case(seed: int, folder: Path) -> dict[str, Any]:
         rank["enable_chunked_prefill"] = False
     if rng.random() < 0.4:
         rank["num_gpu_blocks"] = rng.randint(1, max(2, max(lengths) // rank["block_size"]))
-    if rng.random() < 0.2:
+    if "aic_nextn" not in rank and rng.random() < 0.2:
         rank["decode_speedup_ratio"] = rng.choice((0.0, 0.7, 3.0))
     if rng.random() < 0.3:
         rank["timing_model"] = _profile(rng, folder / f"profile-{seed}.npz")

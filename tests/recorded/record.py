@@ -17,11 +17,14 @@ from typing import Any
 
 CASES = Path(__file__).parent / "cases"
 EXAMPLES = (
-    *(f"engine-{number:02d}" for number in (*range(1, 7), *range(8, 16), *range(18, 24), 30, 31)),
+    *(f"engine-{number:02d}" for number in (*range(1, 29), *range(30, 34))),
     *(f"workload-{number:02d}" for number in (*range(1, 22), 27, 28)),
     "runtime-agg-2w-simultaneous",
     "runtime-agg-3w-polynomial",
     "runtime-agg-arrival-at-completion",
+    "runtime-agg-dp2-2w",
+    "runtime-agg-dp2-barrier-polynomial",
+    "runtime-agg-dp2-prefill-interval",
     "runtime-agg-livelock-error",
     "runtime-agg-max-sim-time",
     "runtime-agg-rejected-concurrency",
@@ -78,6 +81,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     if "admissions" in row:
         admissions = row.pop("admissions")
         row["admission_history"] = [{"at_ms": at_ms, "reused_input_tokens": reused} for at_ms, reused in admissions]
+    if "dp_rank" in row:
+        row["routing_history"] = [{"dp_rank": row.pop("dp_rank")}]
     if "routing" in row:
         row["routing_history"] = row.pop("routing")
     return row

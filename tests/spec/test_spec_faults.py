@@ -42,6 +42,17 @@ def rank(**fields: Any) -> dict[str, Any]:
     return {"engine": {"rank": fields}}
 
 
+def trace(**fields: Any) -> dict[str, Any]:
+    return {"requests": ..., "workload": {"kind": "trace", "path": "t.jsonl", **fields}}
+
+
+def synthetic(**fields: Any) -> dict[str, Any]:
+    return {"requests": ..., "workload": {**SYNTHETIC, **fields}}
+
+
+SPEEDUP = "workload.arrival_speedup_ratio:"
+TOO_LATE = "leads to a time beyond the range of numbers; use a less extreme value"
+
 ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"topology": ...}, "topology: missing; it is required"),
     ({"topology": {"workers": {"initial_workers": 1}}}, 'topology.kind: missing; expected "aggregated"'),
@@ -58,15 +69,15 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         {"topology": {"kind": "aggregated", "workers": {"initial_workers": 1, "startup_delay_ms": -1}}},
         "topology.workers.startup_delay_ms: expected a number >= 0, got -1",
     ),
-    (rank(block_size=1), "engine.rank.block_size: expected an integer >= 2, got 1"),
+    (rank(block_size=0), "engine.rank.block_size: expected an integer >= 1, got 0"),
+    (rank(block_size=1), "engine.rank: block_size must be at least 2 for backend vllm, got 1"),
     (rank(num_gpu_blocks=100.0), "engine.rank.num_gpu_blocks: expected an integer >= 1, got 100.0"),
     (rank(num_gpu_blocks=True), "engine.rank.num_gpu_blocks: expected an integer >= 1, got true"),
     (rank(num_gpu_blocks=None), "engine.rank.num_gpu_blocks: expected an integer >= 1, got null"),
     (rank(blok_size=16), 'engine.rank.blok_size: unknown key; did you mean "block_size"?'),
-    (rank(backend="vlm"), 'engine.rank.backend: unknown backend "vlm"; expected "vllm"'),
     (
-        rank(backend="sglang", block_size=1, sglang={"schedule_policy": "lpm"}),
-        'engine.rank.backend: this version does not support backend "sglang"; expected "vllm"',
+        rank(backend="vlm"),
+        'engine.rank.backend: unknown backend "vlm"; expected "sglang" or "trtllm" or "vllm"; did you mean "vllm"?',
     ),
     (
         rank(preemption_mode="FIFO"),
@@ -75,8 +86,6 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     (rank(enable_prefix_caching=1), "engine.rank.enable_prefix_caching: expected true or false, got 1"),
     (rank(speedup_ratio=float("nan")), "engine.rank.speedup_ratio: expected a finite number, got NaN"),
     (rank(speedup_ratio=float("-inf")), "engine.rank.speedup_ratio: expected a finite number, got -Infinity"),
-    (rank(aic_nextn=2), "engine.rank.aic_nextn: this version does not support it; remove it"),
-    (rank(prefill_schedule_interval=2), "engine.rank.prefill_schedule_interval: this version supports only 1, got 2"),
     (
         rank(worker_type="prefill"),
         'engine.rank.worker_type: this version supports only "aggregated", got "prefill"',
@@ -101,8 +110,22 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         rank(kv_bytes_per_token=1, kv_transfer_bytes_per_token=1),
         "engine.rank: kv_bytes_per_token is another name of kv_transfer_bytes_per_token: give one of them",
     ),
-    ({"engine": {"dp_size": 2}}, "engine.dp_size: this version supports only 1, got 2"),
-    ({"engine": {"dp_size": 0}}, "engine.dp_size: this version supports only 1, got 0"),
+    ({"engine": {"dp_size": 0}}, "engine.dp_size: expected an integer >= 1, got 0"),
+    (rank(aic_nextn=6), "engine.rank.aic_nextn: expected an integer in 1..5, got 6"),
+    (rank(aic_nextn_accept_rates="0.5"), "engine.rank: aic_nextn_accept_rates requires aic_nextn"),
+    (
+        rank(aic_nextn=2, aic_nextn_accept_rates="0.5,x"),
+        "engine.rank: aic_nextn_accept_rates: expected numbers from 0 to 1, got 'x'",
+    ),
+    (
+        rank(aic_nextn=2, decode_speedup_ratio=2.0),
+        "engine.rank: aic_nextn requires decode_speedup_ratio 1.0: bursts are its output acceleration",
+    ),
+    (
+        rank(backend="trtllm", prefill_schedule_interval=2),
+        "engine.rank: prefill_schedule_interval is supported only for backend vllm",
+    ),
+    (rank(prefill_decode_interval=2), "engine.rank: prefill_decode_interval is supported only for backend sglang"),
     ({"engine": {"tensor_parallel_size": 0}}, "engine.tensor_parallel_size: expected an integer >= 1, got 0"),
     ({"engine": []}, "engine: expected an object, got a list"),
     (
@@ -120,6 +143,20 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"telemetry": {"sample_interval_ms": 1.0}}, "telemetry: this version does not support it; remove it"),
     ({"version": 2}, "version: unknown version 2; expected 1"),
     ({"max_in_flight": 0}, "max_in_flight: expected an integer >= 1, got 0"),
+    (
+        {"max_in_flight": 10**22},
+        f"max_in_flight: expected an integer in 1..9223372036854775807, got {10**22}",
+    ),
+    (rank(num_gpu_blocks=2**63), f"engine.rank.num_gpu_blocks: expected an integer in 1..{2**63 - 1}, got {2**63}"),
+    (
+        {"max_sim_time_ms": 10**400},
+        f"max_sim_time_ms: expected a number in 0.0..1.7976931348623157e+308, got 1{'0' * 56}...",
+    ),
+    ({"max_sim_time_ms": -(10**400)}, f"max_sim_time_ms: expected a number >= 0, got -1{'0' * 55}..."),
+    (
+        {"sla": {"ttft_ms": 10**400}},
+        f"sla.ttft_ms: expected a number > 0 and <= 1.7976931348623157e+308, got 1{'0' * 56}...",
+    ),
     ({"max_sim_time_ms": -1}, "max_sim_time_ms: expected a number >= 0, got -1"),
     ({"max_sim_time_ms": "1"}, 'max_sim_time_ms: expected a number >= 0, got "1"'),
     ({"sla": {"ttft_ms": 0}}, "sla.ttft_ms: expected a number > 0, got 0"),
@@ -149,6 +186,49 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         "workload: give exactly one of request_rate, arrival_interval_ms, max_in_flight (top level), "
         "got request_rate and max_in_flight",
     ),
+    (
+        {"requests": ..., "workload": {"kind": "trace", "path": "a\0b"}},
+        "workload: path: expected the name of a file, which holds no zero byte, got 'a\\x00b'",
+    ),
+    (
+        rank(timing_model={"type": "external", "provider": "dynamo_profile", "config": {"path": "a\0b"}}),
+        "engine.rank.timing_model.config: path: expected the name of a file, which holds no zero byte, got 'a\\x00b'",
+    ),
+    (trace(arrival_speedup_ratio=0), f"{SPEEDUP} expected a finite number > 0, got 0.0"),
+    (trace(arrival_speedup_ratio=-1), f"{SPEEDUP} expected a finite number > 0, got -1.0"),
+    (
+        trace(format="applied_compute_agentic"),
+        "workload.format: applied_compute_agentic has no arrival times and needs the top-level max_in_flight",
+    ),
+    (
+        {**trace(format="applied_compute_agentic", shared_prefix_ratio=2), "max_in_flight": 1},
+        "workload.shared_prefix_ratio: expected a number in 0.0..1.0, got 2.0",
+    ),
+    (synthetic(arrival_interval_ms=1, arrival_speedup_ratio=0), f"{SPEEDUP} expected a finite number > 0, got 0.0"),
+    (
+        synthetic(arrival_interval_ms=1, turns_per_session=0, num_prefix_groups=1),
+        "workload.turns_per_session: expected an integer >= 1, got 0",
+    ),
+    (
+        synthetic(arrival_interval_ms=1, turns_per_session=2, inter_turn_delay_ms=-1),
+        "workload.inter_turn_delay_ms: expected a finite number >= 0, got -1.0",
+    ),
+    (
+        synthetic(arrival_interval_ms=1, shared_prefix_ratio=1.5),
+        "workload.shared_prefix_ratio: expected a number in 0.0..1.0, got 1.5",
+    ),
+    (
+        synthetic(arrival_interval_ms=1, num_prefix_groups=2**32 + 1),
+        f"workload.num_prefix_groups: expected an integer in 0..{2**32}, got {2**32 + 1}",
+    ),
+    (synthetic(arrival_interval_ms=1e-320), f"workload.arrival_interval_ms: {TOO_LATE}"),
+    (synthetic(arrival_interval_ms=1e308), f"workload.arrival_interval_ms: {TOO_LATE}"),
+    (synthetic(request_rate=1e-306), f"workload.request_rate: {TOO_LATE}"),
+    (synthetic(request_rate=1e-300, arrival_speedup_ratio=1e-9), f"{SPEEDUP} {TOO_LATE}"),
+    (
+        synthetic(arrival_interval_ms=0, arrival_speedup_ratio=1e-9, turns_per_session=2, inter_turn_delay_ms=1e300),
+        f"workload.inter_turn_delay_ms: {TOO_LATE}",
+    ),
     ({"requests": {}}, "requests: expected a list, got an object"),
     ({"requests": [5]}, "requests[0]: expected an object, got 5"),
     ({"requests": [row(""), row("b")]}, 'requests[0].id: expected a non-empty string, got ""'),
@@ -163,7 +243,10 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         {"requests": [row(output_token_ids=[1, -2])]},
         "requests[0].output_token_ids[1]: expected an integer in 0..4294967295, got -2",
     ),
-    ({"requests": [row(dp_rank=1)]}, "requests[0].dp_rank: expected 0 (a worker has one rank), got 1"),
+    (
+        {"requests": [row(dp_rank=2)], "engine": {"dp_size": 2}},
+        "requests[0].dp_rank: expected an integer in 0..1 (engine.dp_size is 2), got 2",
+    ),
     (
         {"requests": [row(prefill_dp_rank=0)]},
         "requests[0].prefill_dp_rank: an aggregated topology has no prefill ranks; remove it",
@@ -191,7 +274,7 @@ def test_every_section_and_every_row_is_reported() -> None:
     findings = findings_of(
         document(
             topology={"kind": "aggregated", "workers": {"initial_workers": 0}},
-            engine={"rank": {"block_size": 1}},
+            engine={"rank": {"block_size": 0}},
             adapters={"placement": {"provider": "x"}, "scaling": {"provider": "y"}},
             sla={"itl_ms": -1},
             requests=[row("a", input_tokens=0), row("b"), row("c", output_tokens=-1), row("b")],
@@ -210,6 +293,28 @@ def test_every_section_and_every_row_is_reported() -> None:
     ]
 
 
+def test_workload_is_judged_beside_faults_of_other_sections() -> None:
+    assert findings_of(document(sla={"itl_ms": -1}, **trace(arrival_speedup_ratio=0))) == [
+        "sla.itl_ms: expected a number > 0, got -1",
+        f"{SPEEDUP} expected a finite number > 0, got 0.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {**trace(arrival_speedup_ratio=0), "max_in_flight": 1},
+        trace(shared_prefix_ratio=7),
+        {**synthetic(arrival_speedup_ratio=0, inter_turn_delay_ms=-1, turns_per_session=0), "max_in_flight": 1},
+        {**synthetic(shared_prefix_ratio=-0.5), "max_in_flight": 1},
+        {**synthetic(request_rate=1e-300), "max_sim_time_ms": 1},
+        synthetic(arrival_interval_ms=1e300, arrival_speedup_ratio=1e-7),
+    ],
+)
+def test_values_without_effect_and_values_at_the_edge_pass(parts: dict[str, Any]) -> None:
+    load_spec(document(**parts))
+
+
 @pytest.mark.parametrize(
     ("content", "finding"),
     [
@@ -226,7 +331,8 @@ def test_every_section_and_every_row_is_reported() -> None:
         (b'\xff{"version": 1}', ": is not UTF-8 text (byte 0xff at 0)"),
         (b"[" * 100_000, ": JSON is nested too deeply"),
         (b'{"sla": {"ttft_ms": 1, "ttft_ms": 2}}', ': the key "ttft_ms" occurs twice in one object'),
-        (b'{"max_sim_time_ms": 1e999}', ": max_sim_time_ms: expected a finite number, got Infinity"),
+        (b'{"max_sim_time_ms": 1e999}', ": max_sim_time_ms: expected a finite number, got 1e999"),
+        (b'{"sla": {"ttft_ms": -2.5E+999}}', ": sla.ttft_ms: expected a finite number, got -2.5E+999"),
         (b'{"max_sim_time_ms": NaN}', ": max_sim_time_ms: expected a finite number, got NaN"),
     ],
 )
@@ -252,9 +358,11 @@ def test_overrides_are_checked_like_the_document(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
     path.write_text(json.dumps(document()))
     with pytest.raises(InputError) as caught:
-        load_spec(path, ["engine.rank.block_size=1", "engine.rank.blok_size=2"])
+        load_spec(path, ["engine.rank.block_size=0", "engine.rank.blok_size=2"])
+    with pytest.raises(InputError, match=r"sla\.ttft_ms: expected a finite number, got 1e999"):
+        load_spec(path, ["sla.ttft_ms=1e999"])
     assert caught.value.findings == (
-        f"{path}: engine.rank.block_size: expected an integer >= 2, got 1",
+        f"{path}: engine.rank.block_size: expected an integer >= 1, got 0",
         f'{path}: engine.rank.blok_size: unknown key; did you mean "block_size"?',
     )
 

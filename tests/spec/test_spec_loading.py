@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from actors.spec.loading import document_schema, load_spec
@@ -61,6 +62,25 @@ def test_paths_of_python_documents_may_be_path_objects() -> None:
     assert spec == load_spec(document(requests=None, workload={"kind": "trace", "path": "t.jsonl"})).spec
 
 
+def test_values_of_python_documents_may_be_those_of_numpy() -> None:
+    given = document(
+        topology={"kind": "aggregated", "workers": {"initial_workers": np.int64(2)}},
+        strict=np.bool_(True),
+        sla={"ttft_ms": np.float64(500.0), "itl_ms": np.float32(20.0)},
+        requests=[row("a", input_tokens=np.uint8(3), input_token_ids=np.array([1, 2, 3]))],
+    )
+    plain = document(
+        strict=True,
+        sla={"ttft_ms": 500.0, "itl_ms": 20.0},
+        requests=[row("a", input_tokens=3, input_token_ids=[1, 2, 3])],
+    )
+    assert load_spec(given).spec == load_spec(plain).spec
+    with pytest.raises(InputError, match=r"spec: max_in_flight: expected an integer >= 1, got 2\.0"):
+        load_spec(document(max_in_flight=np.float64(2.0)))
+    with pytest.raises(InputError, match=r"spec: max_sim_time_ms: expected a finite number, got NaN"):
+        load_spec(document(max_sim_time_ms=np.float64("nan")))
+
+
 def test_values_without_json_form_are_one_finding() -> None:
     with pytest.raises(InputError, match="a value of type object has no JSON form"):
         load_spec(document(engine=object()))
@@ -82,7 +102,7 @@ def test_values_without_json_form_are_one_finding() -> None:
             }
         },
         {"engine": {"rank": {"aic_nextn": None, "aic_nextn_accept_rates": None, "aic_mtp_seed": 42}}},
-        {"engine": {"rank": {"sglang": {"schedule_policy": "fifo"}, "trtllm": None, "native_host_offload": None}}},
+        {"engine": {"rank": {"trtllm": None, "native_host_offload": None}}},
         {"adapters": {"placement": {"provider": "round_robin", "config": {}}}},
     ],
 )
@@ -103,7 +123,7 @@ def test_schema_covers_what_is_supported_and_nothing_else() -> None:
     assert set(properties) == set(ReplaySpec.__struct_fields__)
     assert schema["$defs"]["RankSpec"]["additionalProperties"] is False
     text = json.dumps(schema)
-    for later in ("sglang", "dp_size", "kv_router", "telemetry", "aic_nextn", "disaggregated", "planner"):
+    for later in ("kv_router", "telemetry", "disaggregated", "planner"):
         assert later not in text
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_astronomic_lengths_cost_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "expected"),
     [
-        ({"num_turns": 2}, "assistant_response_length: expected 2 entries as num_turns says, got 1"),
+        ({"num_turns": 2}, "assistant_response_length: expected a list of 2, as num_turns says, got 1"),
         ({"input_prompt_length": 0}, "input_prompt_length: expected an integer >= 1, got 0"),
         ({"tool_call_latency": [-1]}, "tool_call_latency[0]: expected a finite number of seconds >= 0, got -1.0"),
         ({"tool_call_latency": None}, "tool_call_latency: expected a list, got null"),
@@ -95,10 +96,12 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
         load(tmp_path, ["{}"])
 
 
-def test_open_loop_and_a_ratio_beyond_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs the top-level max_in_flight"):
-        load(tmp_path, [session()], max_in_flight=None)
-    with pytest.raises(InputError, match="shared_prefix_ratio"):
-        load(tmp_path, [session()], shared_prefix_ratio=2.0)
+def test_a_field_given_twice_is_refused(tmp_path: Path) -> None:
+    twice = json.dumps(session())[:-1] + ', "num_turns": 1}'
+    with pytest.raises(InputError, match=r"trace\.jsonl:2: num_turns: given more than once; keep one"):
+        load(tmp_path, [session(), twice])
+
+
+def test_a_trace_without_sessions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no requests"):
         load(tmp_path, [])

@@ -43,11 +43,15 @@ def finding(directory: Path, rows: Sequence[dict[str, Any] | str], **options: An
         (row(input_length=0), "input_length: expected an integer >= 1, got 0"),
         (
             row(input_length=17),
-            "input_length: 17 tokens exceed the capacity of hash_ids, 2 ids of 8 tokens = 16",
+            "input_length: expected at most 16, the capacity of hash_ids (2 ids of 8 tokens), got 17",
         ),
         (
             row(input_length=10**18),
-            f"input_length: {10**18} tokens exceed the capacity of hash_ids, 2 ids of 8 tokens = 16",
+            f"input_length: expected at most 16, the capacity of hash_ids (2 ids of 8 tokens), got {10**18}",
+        ),
+        (
+            row(hash_ids=[1]),
+            "input_length: expected at most 8, the capacity of hash_ids (1 id of 8 tokens), got 10",
         ),
         (row(output_length=None), "output_length: missing; give the number of tokens to generate"),
         (row(output_length=-2), "output_length: expected an integer >= 0, got -2"),
@@ -55,6 +59,10 @@ def finding(directory: Path, rows: Sequence[dict[str, Any] | str], **options: An
         (row(output_tokens=2), "output_tokens: another name of output_length, which the row has too; keep one"),
         (row(created_time=2), "created_time: another name of timestamp, which the row has too; keep one"),
         (row(output_token_ids=[1]), "output_token_ids: expected 2 ids as output_length says, got 1"),
+        (
+            row(output_length=1, output_token_ids=[1, 2]),
+            "output_token_ids: expected 1 id as output_length says, got 2",
+        ),
         (row(output_token_ids=[1, 2**32]), f"output_token_ids[1]: expected an integer <= {2**32 - 1}, got {2**32}"),
         (row(timestamp="0"), 'timestamp: expected a finite number, got "0"'),
         (
@@ -71,7 +79,8 @@ def finding(directory: Path, rows: Sequence[dict[str, Any] | str], **options: An
         ("[1, 2]", "expected a JSON object with the fields of one row, got a list"),
         ("null", "expected a JSON object with the fields of one row, got null"),
         ('{"timestamp": NaN}', "column 15: JSON is malformed: Expecting value, got 'NaN'"),
-        ('{"timestamp": 1e999}', "timestamp: expected a finite number, got Infinity"),
+        ('{"timestamp": 1e999}', "timestamp: expected a finite number, got 1e999"),
+        ('{"input_length": -1.5e+999}', "input_length: expected an integer, got -1.5e+999"),
         ('{"a": 1', "column 8: JSON is malformed: the line ends inside a value (a row must be one line)"),
         ('{"é": 1 "b": 2}', "column 9: JSON is malformed: Expecting ',' delimiter, got '\"'"),
         ('"output_length": 2,', "column 16: JSON is malformed: Extra data, got ':'"),
@@ -128,10 +137,51 @@ def test_a_path_that_is_no_file_is_refused(path: str, reason: str, tmp_path: Pat
         load_workload(spec, tmp_path)
 
 
-@pytest.mark.parametrize("ratio", [0.0, -1.0])
-def test_a_speedup_that_cannot_divide_is_refused_in_open_loop(ratio: float, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"arrival_speedup_ratio: expected a finite number > 0"):
-        load_rows(tmp_path, [row()], arrival_speedup_ratio=ratio)
+SOUND = '"timestamp": 0, "input_length": 10, "output_length": 2, "hash_ids": [1, 2]'
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"output_length": 9, %s}', "output_length"),
+        ('{%s, "timestamp":0}', "timestamp"),
+        ('{%s, "timest\\u0061mp": 5}', "timestamp"),
+        ('{%s, "priority": null, "priority" : null}', "priority"),
+        ('{"extra": {"hash_ids": []}, %s, "hash_ids": [1, 2]}', "hash_ids"),
+    ],
+)
+def test_a_field_given_twice_is_refused(line: str, field: str, tmp_path: Path) -> None:
+    assert finding(tmp_path, [row(), line % SOUND]) == f"trace.jsonl:2: {field}: given more than once; keep one"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{%s, "note": "timestamp", "extra": {"timestamp": 1, "hash_ids": [{"hash_ids": 1}]}}',
+        '{%s, "session_id": "same", "request_id": "same"}',
+        '{%s, "note": 1, "note": 2}',
+        '{%s, "note": "a \\"timestamp\\": in quotes"}',
+        '{%s, "note": "\\n", "big": ' + "1" * 5000 + "}",
+    ],
+)
+def test_a_name_may_occur_again_where_it_is_no_field_of_the_row(line: str, tmp_path: Path) -> None:
+    assert len(load_rows(tmp_path, [row(), line % SOUND]).sessions) == 2
+
+
+def test_rows_are_checked_whatever_the_spec_itself_has_wrong(tmp_path: Path) -> None:
+    write_trace(tmp_path, [row(), row(output_length=None), row(hash_ids=None)])
+    trace = {"kind": "trace", "path": "trace.jsonl", "block_size": 8}
+    for bad in (
+        replay_spec({**trace, "arrival_speedup_ratio": 0.0}),
+        replay_spec({**trace, "arrival_speedup_ratio": -1e-300}),
+        replay_spec(trace, requests=[]),
+    ):
+        findings, _ = check_workload(bad, tmp_path)
+        assert [line.split(":")[1:3] for line in findings] == [["2", " output_length"], ["3", " hash_ids"]]
+    sessions = {**trace, "format": "applied_compute_agentic"}
+    for bad in (replay_spec(sessions), replay_spec({**sessions, "shared_prefix_ratio": 1e308}, max_in_flight=1)):
+        findings, _ = check_workload(bad, tmp_path)
+        assert [line.split(":")[1:3] for line in findings] == [[str(line), " num_turns"] for line in (1, 2, 3)]
 
 
 def test_times_that_overflow_by_the_speedup_are_refused(tmp_path: Path) -> None:

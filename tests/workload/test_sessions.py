@@ -64,13 +64,14 @@ def test_a_release_carries_the_resolved_prompt() -> None:
 def test_the_next_turn_follows_after_the_think_time(status: Status) -> None:
     driver = SessionDriver(workload((0.0, [0.0, 30.0])))
     driver.release(0.0)
-    assert not driver.drained
+    assert driver.in_flight == 1
     driver.ended(0, 12.5, status)
     assert driver.next_ready_ms() == 42.5
     assert driver.release(42.0) == []
     assert names(driver.release(42.5)) == ["s0t1"]
     driver.ended(1, 60.0, status)
-    assert driver.drained
+    assert driver.in_flight == 0
+    assert driver.next_ready_ms() is None
 
 
 def test_a_turn_without_think_time_can_be_released_at_once() -> None:
@@ -84,7 +85,7 @@ def test_a_failed_turn_ends_its_session() -> None:
     driver = SessionDriver(workload((0.0, [0.0, 30.0])))
     driver.release(0.0)
     driver.ended(0, 12.5, Status.FAILED)
-    assert driver.drained
+    assert driver.next_ready_ms() is None
 
 
 def test_prompts_learn_of_outputs_that_a_later_turn_needs_and_of_the_end() -> None:
@@ -121,11 +122,9 @@ def test_a_flat_list_in_closed_loop_refills_whatever_ended_in_list_order(status:
     assert driver.in_flight == 2
 
 
-def test_nothing_to_do_is_drained() -> None:
+def test_an_empty_workload_has_nothing_to_release() -> None:
     for max_in_flight in (None, 3):
-        driver = SessionDriver(workload(max_in_flight=max_in_flight))
-        assert driver.drained
-        assert driver.next_ready_ms() is None
+        assert SessionDriver(workload(max_in_flight=max_in_flight)).next_ready_ms() is None
 
 
 def test_a_time_beyond_the_range_of_numbers_stops_the_run() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from actors.workload.loading import load_workload
 from actors.workload.source import Workload
-from messages.errors import InputError
 from tests.workload.builders import replay_spec, shared_blocks, spelled_out
 
 
@@ -92,35 +91,6 @@ def test_ratio_and_groups_alone_make_sessions_that_share_nothing(fields: dict[st
 )
 def test_odd_values_that_make_no_sessions_pass(fields: dict[str, Any]) -> None:
     assert generate(max_in_flight=1, **fields).sessions[0].turns[0].session_id is None
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({}, "expected exactly one of request_rate, arrival_interval_ms and the top-level max_in_flight"),
-        ({"request_rate": 1.0, "arrival_interval_ms": 1.0}, "expected exactly one of"),
-        ({"arrival_interval_ms": 1.0, "arrival_speedup_ratio": 0.0}, "arrival_speedup_ratio: expected a finite"),
-        ({"arrival_interval_ms": 1e-320}, "arrival_interval_ms: leads to a time beyond"),
-        ({"request_rate": 1e-306}, "request_rate: leads to a time beyond"),
-        (
-            {"arrival_interval_ms": 1.0, "turns_per_session": 0, "num_prefix_groups": 1},
-            "turns_per_session: expected an integer >= 1, got 0",
-        ),
-        (
-            {"arrival_interval_ms": 1.0, "turns_per_session": 2, "inter_turn_delay_ms": -1.0},
-            "inter_turn_delay_ms: expected a finite number >= 0, got -1.0",
-        ),
-        (
-            {"arrival_interval_ms": 1.0, "shared_prefix_ratio": 1.5},
-            "shared_prefix_ratio: expected a number of 0.0..1.0, got 1.5",
-        ),
-        ({"arrival_interval_ms": 1.0, "num_prefix_groups": 2**32 + 1}, "num_prefix_groups: expected an integer <="),
-    ],
-)
-def test_contradictions_are_refused(fields: dict[str, Any], expected: str) -> None:
-    with pytest.raises(InputError) as caught:
-        generate(**fields)
-    assert expected in str(caught.value)
 
 
 def test_prompts_beyond_the_cache_cost_no_memory() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.workload.chacha import ChaChaStream
+from engines.chacha import ChaChaStream
 
 
 def test_64_bit_draws_take_the_low_half_first() -> None:

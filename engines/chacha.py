@@ -1,4 +1,4 @@
-"""The random stream of the workloads: ChaCha with 12 rounds, bit for bit, computed many blocks at a time."""
+"""The random stream of the reference: ChaCha with 12 rounds, bit for bit, computed many blocks at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ChaChaStream:
         return self._buffer.pop()
 
     def draw_u64(self) -> int:
-        """Draw two words; the first is the low half."""
+        """Draw the next two words as one number, the low half first."""
         low = self.draw_u32()
         return low | self.draw_u32() << 32
 

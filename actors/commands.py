@@ -1,0 +1,260 @@
+"""The commands of `aisim-actors`. Heavy modules are imported where they are used, so that help appears at once."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from actors.cli import PROGRAM, SUCCESS, say
+
+if TYPE_CHECKING:
+    from actors.system import Progress
+    from messages.report import ReplayReport
+    from messages.spec import ReplaySpec
+
+EXAMPLES_DIR = Path(__file__).parent / "examples"
+
+
+def _example_names() -> list[str]:
+    return sorted(path.parent.name for path in EXAMPLES_DIR.glob("*/spec.json"))
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    help="Replay LLM traffic on a simulated cluster of inference engines.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Runtime(StrEnum):
+    """How the actors run."""
+
+    COOPERATIVE = "cooperative"
+    THREADS = "threads"
+
+
+SpecPath = Annotated[Path | None, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of SPEC, e.g. engine.rank.block_size=16."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> int:
+    if version:
+        print(f"{PROGRAM} {_version()}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+    return SUCCESS
+
+
+@app.command()
+def replay(
+    spec: SpecPath = None,
+    example: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Replay a built-in example instead of SPEC: {', '.join(_example_names())}."),
+    ] = None,
+    overrides: Overrides = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write report.json and requests.jsonl.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print report.json instead of the table.")] = False,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every message as a JSON line.")] = None,
+    step: Annotated[bool, typer.Option("--step", help="Simulate pass by pass, without jumping ahead.")] = False,
+    runtime: Annotated[
+        Runtime, typer.Option(help="Run the actors in one thread or in one each.")
+    ] = Runtime.COOPERATIVE,
+    progress: Annotated[bool, typer.Option(help="Show progress on a terminal.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no table, progress or warnings.")] = False,
+) -> int:
+    """Replay a workload and report when every token came out."""
+    from actors.reporting.writers import KNOWN_FILES, OutputDirectory, partial_file
+    from actors.spec.loading import load_spec
+    from messages.errors import InputError
+
+    if (spec is None) == (example is None):
+        raise InputError("give either SPEC or --example NAME")
+    document = spec if spec is not None else _example_path(example or "")
+    loaded = load_spec(document, overrides or ())
+    outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
+    _protect_inputs([document, *_input_files(loaded.spec, loaded.base_dir)], outputs, trace)
+
+    from actors.system import run
+
+    with contextlib.ExitStack() as stack:
+        output = OutputDirectory(output_dir, overwrite=overwrite) if output_dir is not None else None
+        if output is not None:
+            stack.callback(output.abandon)
+        observe = None
+        if trace is not None:
+            from actors.tracing import MessageLog
+
+            observe = MessageLog(stack.enter_context(partial_file(trace)))
+        with _progress_bar(progress and not quiet) as report_progress:
+            report = run(
+                loaded.spec,
+                loaded.base_dir,
+                runtime=runtime.value,
+                step=step,
+                observe=observe,
+                progress=report_progress,
+            )
+        written = output.write(report) if output is not None else []
+    if trace is not None:
+        written.append(trace)
+    return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+@app.command("validate")
+def validate_spec(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")],
+    overrides: Overrides = None,
+) -> int:
+    """Check SPEC and the files it names."""
+    from actors.validation import validate
+
+    for warning in validate(spec, overrides or ()):
+        say("warning", warning)
+    print(f"{spec}: valid")
+    return SUCCESS
+
+
+@app.command()
+def schema() -> int:
+    """Print the JSON Schema of SPEC."""
+    from actors.spec.loading import document_schema
+
+    print(json.dumps(document_schema(), indent=2))
+    return SUCCESS
+
+
+def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:
+    """Print what the options ask for. Raises ReplayError where no request completed."""
+    if not quiet:
+        for warning in report.warnings:
+            say("warning", warning)
+    if json_output:
+        from actors.reporting.writers import report_bytes
+
+        sys.stdout.buffer.write(report_bytes(report.summary))
+        sys.stdout.flush()
+    elif not quiet:
+        from actors.reporting.table import print_table
+
+        print_table(report, sys.stdout)
+        for path in written:
+            print(f"Saved: {path}")
+    if report.summary["num_requests"] and not report.summary["completed_requests"]:
+        from actors.reporting.table import shortfall_text
+        from messages.errors import ReplayError
+
+        causes = ", ".join(shortfall_text(shortfall) for shortfall in report.shortfalls)
+        raise ReplayError(f"no request completed: {causes}")
+    return SUCCESS
+
+
+@contextlib.contextmanager
+def _progress_bar(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Show requests done, simulated time and requests per second on standard error while the body runs."""
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("requests, {task.fields[simulated_s]:,.1f} s simulated, {task.fields[rate]:,.0f} requests/s"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replay", total=None, simulated_s=0.0, rate=0.0)
+        start = time.perf_counter()
+
+        def show(state: Progress) -> None:
+            rate = state.done / max(time.perf_counter() - start, 1e-9)
+            bar.update(task, completed=state.done, total=state.total, simulated_s=state.now_ms / 1000.0, rate=rate)
+
+        yield show
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(PROGRAM)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
+    """The files that a document names."""
+    from messages.spec import ExternalTiming, TraceWorkload
+
+    names = []
+    if isinstance(spec.workload, TraceWorkload):
+        names.append(spec.workload.path)
+    if isinstance(spec.engine.rank.timing_model, ExternalTiming):
+        names.append(spec.engine.rank.timing_model.config.path)
+    return [base_dir / name for name in names]
+
+
+def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None) -> None:
+    """Refuse options by which one file of a replay would take the place of another."""
+    from messages.errors import InputError
+
+    findings = [
+        f"{path}: --output-dir would replace an input of the replay"
+        for path in outputs
+        if any(_same_file(path, given) for given in inputs)
+    ]
+    if trace is not None and any(_same_file(trace, given) for given in inputs):
+        findings.append(f"{trace}: --trace would replace an input of the replay")
+    if trace is not None and any(_same_file(trace, path) for path in outputs):
+        findings.append(f"{trace}: --trace would replace a file of --output-dir")
+    if findings:
+        raise InputError(*findings)
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    """Whether two paths mean one file, be it there or not."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    try:
+        return os.path.realpath(path) == os.path.realpath(other)
+    except ValueError:  # a path that no file system can hold
+        return False
+
+
+def _example_path(name: str) -> Path:
+    from messages.errors import InputError
+
+    names = _example_names()
+    if name in names:
+        return EXAMPLES_DIR / name / "spec.json"
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f'did you mean "{close[0]}"?' if close else f"available: {', '.join(names)}"
+    raise InputError(f'--example: unknown example "{name}"; {hint}')

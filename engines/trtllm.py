@@ -1,0 +1,39 @@
+"""The TensorRT-LLM scheduler of one rank: capacity policy "guaranteed no evict".
+
+A request is admitted only when it can run to its end beside everything that runs, so nobody is ever preempted.
+"""
+
+from __future__ import annotations
+
+from engines.block_pool import Match
+from engines.sequence import Batch, Sequence
+from engines.vllm import VllmScheduler
+from messages.requests import Request
+
+
+class TrtllmScheduler(VllmScheduler):
+    """Implements `RankScheduler`. Forms passes as vLLM does, but for capacity, reuse and lengths.
+
+    Source of the rules: behaviour of the reference's TensorRT-LLM mode.
+    """
+
+    _computes_last_token = False
+
+    def _new_sequence(self, request: Request) -> Sequence:
+        output_tokens = self._output_limit(request)
+        sequence = Sequence(request, output_tokens, output_tokens)
+        sequence.footprint = -(-(request.input_tokens + output_tokens) // self._block_size)
+        return sequence
+
+    def _exceeds_pool(self, sequence: Sequence) -> str | None:
+        if sequence.footprint <= self._pool.num_blocks:
+            return None
+        tokens = sequence.prompt_tokens + sequence.max_output
+        return f"{tokens} tokens to its end need {sequence.footprint} KV blocks, the cache has {self._pool.num_blocks}"
+
+    def _lacks_blocks(self, sequence: Sequence, prefix: Match) -> bool:
+        promised = self._decoders.promised + sum(single.footprint - single.blocks for single in self._singles)
+        return sequence.footprint - prefix.active > max(self._pool.available - promised, 0)
+
+    def _preempt(self, batch: Batch, *, undo: bool = True) -> Sequence | None:
+        return None
