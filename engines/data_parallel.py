@@ -30,30 +30,38 @@ class RankGroup:
 
     @property
     def has_work(self) -> bool:
-        return any(rank.has_work for rank in self._ranks)
+        for rank in self._ranks:  # noqa: SIM110  (asked several times per pass: a generator costs more than the answer)
+            if rank.has_work:
+                return True
+        return False
 
     def submit(self, dp_rank: int, request: Request) -> None:
         self._ranks[dp_rank].submit(request)
 
     def begin_pass(self, now_ms: float) -> Pass:
         self._active = [rank for rank in self._ranks if rank.has_work]
-        formed = [rank.begin_pass(now_ms, self._wave) for rank in self._active]
-        runs = [planned.steps_ms for planned in formed if planned.steps_ms is not None]
-        if len(runs) == len(formed):
-            ends_ms = self._run(now_ms, runs)
-            # An idle rank can be given work that it does not start before the group's next pass.
-            cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
-            return Pass(ends_ms, cut_on_submit=cut_on_submit)
-        prefilled = any(planned.prefilled for planned in formed)
-        worked = any(planned.worked for planned in formed)
-        for rank in self._ranks:
-            rank.group_formed(prefilled=prefilled, worked=worked)
-        has_effect = any(planned.has_effect for planned in formed)
+        while True:
+            formed = [rank.begin_pass(now_ms, self._wave) for rank in self._active]
+            runs = [planned.steps_ms for planned in formed if planned.steps_ms is not None]
+            if len(runs) == len(formed):
+                ends_ms = self._run(now_ms, runs)
+                # An idle rank can be given work that it does not start before the group's next pass.
+                cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
+                return Pass(ends_ms, cut_on_submit=cut_on_submit)
+            prefilled = any(planned.prefilled for planned in formed)
+            worked = any(planned.worked for planned in formed)
+            for rank in self._ranks:
+                rank.group_formed(prefilled=prefilled, worked=worked)
+            has_effect = any(planned.has_effect for planned in formed)
+            if has_effect or not any(planned.retry for planned in formed):
+                break
+            self._wave += 1
         if not has_effect:
             # Every attempt counts as a pass of the group.
             self._wave += 1
         end_ms = max([_end_ms(planned, now_ms) for planned in formed])
-        exhausted = any(planned.exhausted for planned in formed)
+        # A rank without effect can wait for as long as others have some.
+        exhausted = any(planned.exhausted and planned.has_effect >= has_effect for planned in formed)
         return Pass(array("d", (end_ms,)), has_effect=has_effect, exhausted=exhausted)
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
@@ -61,18 +69,39 @@ class RankGroup:
         self._wave = self._wave + passes if self.has_work else 0
         return outputs
 
-    def _run(self, now_ms: float, runs: list[NDArray[np.float64]]) -> array[float]:
-        passes = min(map(len, runs))
+    def _ends_of_run(self, now_ms: float, steps_ms: NDArray[np.float64]) -> array[float]:
         # Sums from left to right, as stepping would add them.
-        ends = np.empty(passes + 1)
+        ends = np.empty(len(steps_ms) + 1)
         ends[0] = now_ms
-        ends[1:] = runs[0][:passes] if len(runs) == 1 else np.maximum.reduce([steps[:passes] for steps in runs])
-        ends_ms = array("d", np.add.accumulate(ends)[1:].tobytes())
+        ends[1:] = steps_ms
+        ends_ms = array("d", np.add.accumulate(ends, out=ends)[1:].tobytes())
         if self._horizon_ms is not None and ends_ms[-1] > self._horizon_ms:
             # Where not even the first pass ends in time, it is still the one under way.
             ends_ms = ends_ms[: max(bisect_right(ends_ms, self._horizon_ms), 1)]
         return ends_ms
 
 
-def _end_ms(planned: RankPass, now_ms: float) -> float:
-    return planned.end_ms if planned.steps_ms is None else now_ms + float(planned.steps_ms[0])
+def _common_run(formed: list[RankPass]) -> NDArray[np.float64] | None:
+    """The durations of the passes for which all ranks have a run; None where one of them has not."""
+    if len(formed) == 1:
+        return formed[0].steps_ms
+    runs = [planned.steps_ms for planned in formed if planned.steps_ms is not None]
+    if len(runs) < len(formed):
+        return None
+    passes = min(map(len, runs))
+    slowest: NDArray[np.float64] = np.maximum.reduce([steps[:passes] for steps in runs])
+    return slowest
+
+
+def _slowest(formed: list[RankPass], now_ms: float) -> RankPass:
+    """What a single pass of several ranks comes to. Of a run only the first pass takes place."""
+    ends_ms = [
+        planned.end_ms if planned.steps_ms is None else now_ms + float(planned.steps_ms[0]) for planned in formed
+    ]
+    return RankPass(
+        max(ends_ms),
+        has_effect=any(planned.has_effect for planned in formed),
+        exhausted=any(planned.exhausted for planned in formed),
+        prefilled=any(planned.prefilled for planned in formed),
+        worked=any(planned.worked for planned in formed),
+    )
