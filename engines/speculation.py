@@ -14,21 +14,6 @@ DEFAULT_ACCEPT_RATES = (0.85, 0.3)
 _MASK_64 = 2**64 - 1
 
 
-class Bursts:
-    """What the requests of a pass emitted.
-
-    tokens: (request, tokens). forwards, accepted: requests that computed no prompt token, and the tokens drawn for
-        them before their own limits.
-    """
-
-    __slots__ = ("accepted", "forwards", "tokens")
-
-    def __init__(self) -> None:
-        self.tokens: tuple[tuple[int, int], ...] = ()
-        self.forwards = 0
-        self.accepted = 0
-
-
 class SpeculativeSampler:
     """Draws accepted lengths for one rank. Draft token i is accepted with `accept_rates[i]` if all before it were.
 

@@ -13,11 +13,12 @@ import sys
 from collections import deque
 
 from engines.block_pool import NO_MATCH, BlockPool, Match
+from engines.bursts import Bursts, burst_blocks, emit_bursts
 from engines.decode_batch import DecodeBatch
 from engines.engine import EngineOptions, RankOutputs, RankPass
 from engines.metrics import forward_pass_metrics
 from engines.sequence import Batch, Outcome, Sequence, output_limit
-from engines.speculation import Bursts, SpeculativeSampler, build_sampler
+from engines.speculation import SpeculativeSampler, build_sampler
 from engines.timing.durations import Durations
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
@@ -145,7 +146,7 @@ class VllmScheduler:
         paused: tuple[int, ...] = ()
         bursts = Bursts()
         if self._sampler is not None:
-            bursts = self._emit_bursts(ready, reserved, batch, self._sampler)
+            bursts = emit_bursts(ready, batch, self._sampler, self._pool, self._block_size, reserved)
             terminals += [self._finish(single) for single in ready if single.complete]
         else:
             resumed, paused = self._changes_of_emission(ready)
@@ -361,10 +362,7 @@ class VllmScheduler:
         Returns (who emits, blocks taken, requests that could never get theirs).
         """
         while ready:
-            needed = 0
-            for sequence in ready:
-                burst = min(sampler.draft_tokens + 1, sequence.limit - sequence.generated)
-                needed += -(-(sequence.length + burst) // self._block_size) - -(-sequence.length // self._block_size)
+            needed = burst_blocks(ready, sampler, self._block_size)
             if self._pool.acquire(NO_MATCH, needed) is not None:
                 return ready, needed, []
             victim = self._preempt(batch, undo=False)
@@ -381,27 +379,6 @@ class VllmScheduler:
                 return [], 0, [self._reject(victim, reason)]
             ready = [sequence for sequence in ready if sequence is not victim]
         return [], 0, []
-
-    def _emit_bursts(self, ready: list[Sequence], reserved: int, batch: Batch, sampler: SpeculativeSampler) -> Bursts:
-        """Generate as many tokens for each request as its draft is accepted; blocks come from the reserved ones."""
-        bursts = Bursts()
-        for sequence in ready:
-            drawn = sampler.draw()
-            if not batch.scheduled[sequence][1]:
-                bursts.forwards += 1
-                bursts.accepted += drawn
-            count = min(drawn, sequence.limit - sequence.generated)
-            for _ in range(count):
-                if self._pool.prefix_caching:
-                    sequence.publish(sequence.length // self._block_size, self._pool)
-                sequence.generated += 1
-                if sequence.length > sequence.blocks * self._block_size:
-                    sequence.blocks += 1
-                    reserved -= 1
-            sequence.computed = sequence.length - 1
-            bursts.tokens += ((sequence.ordinal, count),)
-        self._pool.release([], reserved)
-        return bursts
 
     def _finish(self, sequence: Sequence) -> Terminal:
         if sequence in self._decoders:
