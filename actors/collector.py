@@ -6,10 +6,12 @@ from array import array
 
 import numpy as np
 
+from actors.names import PREFILL
 from actors.reporting.report import build_report
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Reply
+from messages.handoff import MilestoneReached, RequestEnded
 from messages.passes import PassOutputs
 from messages.report import ConcludeRun
 from messages.requests import RequestArrived, RequestRouted
@@ -19,12 +21,15 @@ from messages.spec import Sla
 class Collector(SimActor):
     """Keeps one log of pass end times per rank; the tokens of a request are slices of its rank's log.
 
-    gpus_per_worker: GPUs of one worker, for the GPU-hours.
+    gpus_per_worker, prefill_gpus_per_worker: GPUs of one worker, for the GPU-hours; the latter 0 without that pool.
     """
 
-    def __init__(self, *, gpus_per_worker: int, sla: Sla, record_per_request: bool) -> None:
+    def __init__(
+        self, *, gpus_per_worker: int, prefill_gpus_per_worker: int, sla: Sla, record_per_request: bool
+    ) -> None:
         super().__init__()
         self._gpus_per_worker = gpus_per_worker
+        self._prefill_gpus_per_worker = prefill_gpus_per_worker
         self._sla = sla
         self._record_per_request = record_per_request
         self._requests: list[RequestTimeline] = []
@@ -48,6 +53,14 @@ class Collector(SimActor):
 
     @handles(PassOutputs)
     def record(self, message: PassOutputs, envelope: Envelope) -> Reply:
+        for admission in message.admissions:
+            request = self._requests[admission.ordinal]
+            request.admissions.append(admission)
+            request.admission_pools.append(message.pool)
+        self._committed_prefill_tokens += message.committed_prefill_tokens
+        if message.pool == PREFILL.label:
+            # Its tokens are seen by nobody, and what becomes of its requests is for the hand-off actor to tell.
+            return NOTHING
         log = self._pass_ends.get(message.scheduler_id)
         if log is None:
             log = self._pass_ends[message.scheduler_id] = array("d")
@@ -63,8 +76,6 @@ class Collector(SimActor):
             slices[ordinal].append(begin)
         for ordinal in message.paused:
             slices[ordinal].append(begin)
-        for admission in message.admissions:
-            self._requests[admission.ordinal].admissions.append(admission)
         for terminal in message.terminals:
             if len(slices[terminal.ordinal]) % 2:
                 slices[terminal.ordinal].append(end)
@@ -72,9 +83,21 @@ class Collector(SimActor):
             request.terminal_time_ms = message.ends_ms[-1]
             request.status = terminal.status
             request.reason = terminal.reason
-        self._committed_prefill_tokens += message.committed_prefill_tokens
         self._decode_forwards += message.decode_forwards
         self._accepted_tokens += message.accepted_tokens
+        return NOTHING
+
+    @handles(MilestoneReached)
+    def reach(self, message: MilestoneReached, envelope: Envelope) -> Reply:
+        self._requests[message.ordinal].milestones[message.milestone] = envelope.at_ms
+        return NOTHING
+
+    @handles(RequestEnded)
+    def end(self, message: RequestEnded, envelope: Envelope) -> Reply:
+        request = self._requests[message.ordinal]
+        request.terminal_time_ms = envelope.at_ms
+        request.status = message.status
+        request.reason = message.reason
         return NOTHING
 
     @handles(ConcludeRun)
@@ -85,6 +108,8 @@ class Collector(SimActor):
             accepted_tokens=self._accepted_tokens,
             worker_seconds=message.worker_seconds,
             gpus_per_worker=self._gpus_per_worker,
+            prefill_worker_seconds=message.prefill_worker_seconds,
+            prefill_gpus_per_worker=self._prefill_gpus_per_worker,
             wall_time_ms=message.wall_time_ms,
             sla=self._sla,
         )

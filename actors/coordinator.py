@@ -12,16 +12,20 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pykka
 
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.errors import ReplayError
-from messages.passes import StartPass
+from messages.passes import AbandonHead, StartPass
 
 _LIVELOCK = (
     "replay invariant violated: offline replay detected an effect-free zero-duration pass "
+    "with {} in-flight requests remaining"
+)
+_DISAGGREGATED_LIVELOCK = (
+    "replay invariant violated: offline disagg replay encountered an effect-free zero-duration pass "
     "with {} in-flight requests remaining"
 )
 _TIMESTAMPS_PER_REPORT = 256
@@ -30,22 +34,39 @@ Queued = tuple[int, int, str, str, Any]
 """(key, seq_no, sender, receiver, message)"""
 
 
+class _Provisioned(NamedTuple):
+    """A stretch of time with a constant number of workers, and the worker-seconds before it."""
+
+    workers: int
+    since_ms: float
+    before_s: float
+
+    def seconds(self, now_ms: float) -> float:
+        return self.before_s + self.workers * (now_ms - self.since_ms) / 1000.0
+
+
 class Coordinator:
     """Stamps, orders and delivers every message of a run.
 
+    disaggregated: tells which text a livelock has. gives_up: where requests of two pools wait for each other for ever,
+    one after the other is given up until the rest can go on.
+
     Attributes:
         now_ms: the virtual time.
-        worker_seconds: provisioned workers times seconds, up to the clock.
     """
 
     def __init__(
         self,
         *,
+        disaggregated: bool = False,
+        gives_up: bool = False,
         max_sim_time_ms: float | None = None,
         observe: Callable[[Envelope], None] | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
         self.now_ms = 0.0
+        self._gives_up = gives_up
+        self._livelock = _DISAGGREGATED_LIVELOCK if disaggregated else _LIVELOCK
         self._max_sim_time_ms = max_sim_time_ms
         self._observe = observe
         self._progress = progress
@@ -59,30 +80,31 @@ class Coordinator:
         self._own_alarm: dict[str, int] = {}
         """The seq_no of the latest envelope due later that an actor sent to itself."""
         self._revoked: set[int] = set()
-        self._offer_keys: dict[str, int] = {}
-        self._offers: dict[int, str] = {}
-        self._offer_queue: list[int] = []
+        self._start_places: dict[str, tuple[Phase, int]] = {}
+        """Where a worker's start offer stands: its phase, and its key among the others."""
+        self._offers: dict[Phase, dict[int, str]] = {Phase.START_PREFILL: {}, Phase.START: {}}
+        self._offer_queues: dict[Phase, list[int]] = {Phase.START_PREFILL: [], Phase.START: []}
         self._arrived = 0
         self._in_flight = 0
-        self._live_workers = 0
-        self._stretch_start_ms = 0.0
-        self._settled_worker_seconds = 0.0
+        self._provisioned: dict[str, _Provisioned] = {}
         self._interrupted = False
 
     def interrupt(self) -> None:
         """Have the run end with KeyboardInterrupt before the next message, while no actor is at work."""
         self._interrupted = True
 
-    def register(self, name: str, ref: pykka.ActorRef[Any], *, offer_key: int | None = None) -> None:
-        """Make an actor reachable; `offer_key` orders the start offers of workers."""
+    def register(self, name: str, ref: pykka.ActorRef[Any]) -> None:
+        """Make an actor reachable."""
         self._actors[name] = ref
-        if offer_key is not None:
-            self._offer_keys[name] = offer_key
 
-    @property
-    def worker_seconds(self) -> float:
-        stretch = self._live_workers * (self.now_ms - self._stretch_start_ms) / 1000.0
-        return self._settled_worker_seconds + stretch
+    def expect_offers(self, name: str, phase: Phase, key: int) -> None:
+        """A worker may offer to start passes: in this phase, ordered by this key."""
+        self._start_places[name] = (phase, key)
+
+    def worker_seconds(self, pool: str) -> float:
+        """Provisioned workers of a pool times seconds, up to the clock."""
+        provisioned = self._provisioned.get(pool)
+        return provisioned.seconds(self.now_ms) if provisioned is not None else 0.0
 
     def post(self, receiver: str, message: Any, phase: Phase) -> None:
         """Send a message of the system's own, due at the start of the run."""
@@ -106,6 +128,8 @@ class Coordinator:
             while self._later and self._later[0][3] in self._revoked:
                 self._revoked.remove(heapq.heappop(self._later)[3])
             if not self._later:
+                if self._in_flight and self._gives_up and self._give_up_one():
+                    continue
                 break
             next_ms = self._later[0][0]
             if self._max_sim_time_ms is not None and next_ms > self._max_sim_time_ms:
@@ -122,9 +146,22 @@ class Coordinator:
             if self._progress is not None and not timestamps % _TIMESTAMPS_PER_REPORT:
                 self._progress(self._arrived - self._in_flight, self.now_ms)
         if self._in_flight:
-            raise ReplayError(_LIVELOCK.format(self._in_flight))
+            raise ReplayError(self._livelock.format(self._in_flight))
         if self._progress is not None:
             self._progress(self._arrived - self._in_flight, self.now_ms)
+
+    def _give_up_one(self) -> bool:
+        """Nothing is due any more, but requests are left: have the first worker that waits for room give one up."""
+        for offers in self._offers.values():
+            for key in sorted(offers):
+                self._round, self._phase = 1, Phase.COMPLETIONS
+                reply = self._release((0, self._take_seq_no(), "system", offers[key], AbandonHead()))
+                if reply.outbox:
+                    while self._cascade:
+                        self._release(self._cascade.popleft())
+                    self._settle_timestamp()
+                    return True
+        return False
 
     def _settle_timestamp(self) -> None:
         """Repeat the phases at the current time until a whole round changes nothing.
@@ -133,44 +170,45 @@ class Coordinator:
         """
         self._round = 0
         changed = True
-        while changed and (self._offers or any(self._due.values())):
+        offers = self._offers.values()
+        while changed and (any(offers) or any(self._due.values())):
             self._round += 1
             changed = False
             for phase, due in self._due.items():
                 self._phase = phase
-                if phase is Phase.START and self._offers:
-                    changed |= self._take_up_offers()
+                if self._offers.get(phase):
+                    changed |= self._take_up_offers(self._offers[phase], self._offer_queues[phase])
                 while due:
                     self._release(heapq.heappop(due))
                     while self._cascade:
                         self._release(self._cascade.popleft())
                     changed = True
 
-    def _take_up_offers(self) -> bool:
+    def _take_up_offers(self, offers: dict[int, str], queue: list[int]) -> bool:
         """Start passes, the lowest worker first. After an attempt without effect a worker is not asked again here."""
         changed = False
         set_aside: list[int] = []
-        while self._offer_queue:
-            key = heapq.heappop(self._offer_queue)
-            receiver = self._offers[key]
+        while queue:
+            key = heapq.heappop(queue)
+            receiver = offers[key]
             envelope = Envelope(
                 self.now_ms, self._round, self._phase, key, self._next_seq_no, receiver, receiver, StartPass()
             )
             reply = self._ask(envelope)
-            if reply.exhausted:
-                raise ReplayError(_LIVELOCK.format(self._in_flight))
+            if reply.exhausted is not None:
+                raise ReplayError(self._livelock.format(reply.exhausted))
             if not reply.outbox:
                 # Without effect: neither numbered nor observed, and the offer stands.
                 set_aside.append(key)
                 continue
             changed = True
             self._take_seq_no()
-            del self._offers[key]
+            del offers[key]
             self._carry_out(envelope, reply)
             while self._cascade:
                 self._release(self._cascade.popleft())
         for key in set_aside:
-            heapq.heappush(self._offer_queue, key)
+            heapq.heappush(queue, key)
         return changed
 
     def _release(self, queued: Queued) -> Reply:
@@ -203,22 +241,22 @@ class Coordinator:
             self._revoked.add(self._own_alarm.pop(actor))
         for outgoing in reply.outbox:
             self._send(envelope, outgoing)
-        if reply.offering and (key := self._offer_keys[actor]) not in self._offers:
-            self._offers[key] = actor
-            heapq.heappush(self._offer_queue, key)
+        if reply.offering:
+            phase, key = self._start_places[actor]
+            if key not in self._offers[phase]:
+                self._offers[phase][key] = actor
+                heapq.heappush(self._offer_queues[phase], key)
         if reply.in_flight is not None:
             self._in_flight = reply.in_flight
             self._arrived = reply.arrived
         if reply.live_workers is not None:
-            self._settled_worker_seconds = self.worker_seconds
-            self._stretch_start_ms = self.now_ms
-            self._live_workers = reply.live_workers
+            self._provisioned[actor] = _Provisioned(reply.live_workers, self.now_ms, self.worker_seconds(actor))
 
     def _send(self, cause: Envelope, outgoing: Outgoing) -> None:
         seq_no = self._take_seq_no()
         sender = cause.receiver
         at_ms, phase, receiver, message = outgoing.at_ms, outgoing.phase, outgoing.receiver, outgoing.message
-        if at_ms is None or (at_ms == self.now_ms and phase is self._phase):
+        if at_ms is None:
             # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
             self._cascade.append((cause.key, seq_no, sender, receiver, message))
         elif at_ms > self.now_ms and at_ms < math.inf:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.names import ROUTER
+from actors.names import PoolNames
 from actors.runtime import SimActor, handles
 from messages.envelope import Envelope, Outgoing, Reply
 from messages.scaling import StartPool, TopologySettled, WorkerReady
@@ -11,12 +11,15 @@ from messages.scaling import StartPool, TopologySettled, WorkerReady
 class Pool(SimActor):
     """`workers`: scheduler ids of each worker's ranks, by worker id."""
 
-    def __init__(self, workers: list[tuple[int, ...]]) -> None:
+    def __init__(self, names: PoolNames, workers: list[tuple[int, ...]]) -> None:
         super().__init__()
+        self._names = names
         self._workers = workers
 
     @handles(StartPool)
     def start_pool(self, message: StartPool, envelope: Envelope) -> Reply:
-        outbox = [Outgoing(ROUTER, WorkerReady(worker_id, ids)) for worker_id, ids in enumerate(self._workers)]
-        outbox.append(Outgoing(ROUTER, TopologySettled()))
+        outbox = [
+            Outgoing(self._names.router, WorkerReady(worker_id, ids)) for worker_id, ids in enumerate(self._workers)
+        ]
+        outbox.append(Outgoing(self._names.router, TopologySettled()))
         return Reply(outbox=outbox, live_workers=len(self._workers))

@@ -16,16 +16,18 @@ import pykka
 
 from actors.collector import Collector
 from actors.coordinator import Coordinator
-from actors.names import CLIENT, COLLECTOR, POOL, ROUTER, worker_name
+from actors.handoff import HandoffActor, TransferModel
+from actors.handoff_worker import DecodeWorker, PrefillWorker
+from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, PoolNames
 from actors.pool import Pool
 from actors.routing.placement import PlacementPolicy
-from actors.routing.round_robin import RoundRobin
+from actors.routing.round_robin import PoolRoundRobin, RoundRobin
 from actors.routing.router import Router
 from actors.runtime import Runtime, SimActor, start_actor
 from actors.worker import Worker
 from actors.workload.client import Client
 from actors.workload.loading import load_workload
-from engines.engine import EngineOptions
+from engines.engine import EngineOptions, Role
 from engines.schedulers import build_engine
 from engines.timing.durations import Durations
 from engines.timing.model import build_timing
@@ -33,7 +35,7 @@ from messages.envelope import Envelope, Phase
 from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
 from messages.scaling import StartPool
-from messages.spec import ReplaySpec
+from messages.spec import DisaggregatedTopology, PoolSpec, ReplaySpec, RoleSpec
 
 _STOP_SECONDS = 1.0
 """How long to wait for an actor's thread that is still at work when a run is interrupted."""
@@ -71,15 +73,7 @@ def run(
     """
     started = time.perf_counter()
     workload = load_workload(spec, base_dir)
-    policy = placement or RoundRobin()
-    options = EngineOptions(
-        merge_passes=not step,
-        horizon_ms=spec.max_sim_time_ms,
-        strict=spec.strict,
-        capture_kv_events=policy.consumes_kv_events,
-    )
-    rank = spec.engine.rank
-    durations = Durations.of_rank(rank, build_timing(rank.timing_model, base_dir))
+    options = EngineOptions(merge_passes=not step, horizon_ms=spec.max_sim_time_ms, strict=spec.strict)
     total = sum(len(session.turns) for session in workload.sessions)
     report_progress = None
     if progress is not None:
@@ -88,38 +82,83 @@ def run(
         def report_progress(done: int, now_ms: float) -> None:
             tell(Progress(done, total, now_ms))
 
-    coordinator = Coordinator(max_sim_time_ms=spec.max_sim_time_ms, observe=observe, progress=report_progress)
-    with _actors() as start:
-        pool = spec.topology.workers
-        dp_size = spec.engine.dp_size
-        workers = [
-            tuple(range(worker_id * dp_size, (worker_id + 1) * dp_size)) for worker_id in range(pool.initial_workers)
-        ]
-        coordinator.register(CLIENT, start(runtime, Client, workload))
-        coordinator.register(ROUTER, start(runtime, Router, policy))
-        coordinator.register(POOL, start(runtime, Pool, workers))
-        collector = start(
-            runtime,
+    topology = spec.topology
+    coordinator = Coordinator(
+        disaggregated=isinstance(topology, DisaggregatedTopology),
+        gives_up=isinstance(topology, DisaggregatedTopology) and not spec.strict,
+        max_sim_time_ms=spec.max_sim_time_ms,
+        observe=observe,
+        progress=report_progress,
+    )
+    with _actors(runtime, coordinator) as start:
+        start(CLIENT, Client, workload, disaggregated=isinstance(topology, DisaggregatedTopology))
+        cluster = _Cluster(start, coordinator, options, base_dir)
+        prefill_gpus = 0
+        if isinstance(topology, DisaggregatedTopology):
+            prefill, decode = spec.engine.role(spec.engine.prefill), spec.engine.role(spec.engine.decode)
+            start(HANDOFF, HandoffActor, TransferModel(prefill.rank, topology.handoff_latency_ms))
+            cluster.add_pool(PREFILL, topology.prefill, prefill, Role.PREFILL, PoolRoundRobin())
+            cluster.add_pool(DECODE, topology.decode, decode, Role.DECODE, PoolRoundRobin())
+            prefill_gpus, gpus = _gpus(prefill), _gpus(decode)
+        else:
+            engine = spec.engine.role()
+            cluster.add_pool(AGGREGATED, topology.workers, engine, Role.AGGREGATED, placement or RoundRobin())
+            gpus = _gpus(engine)
+        start(
+            COLLECTOR,
             Collector,
-            gpus_per_worker=spec.engine.tensor_parallel_size * dp_size,
+            gpus_per_worker=gpus,
+            prefill_gpus_per_worker=prefill_gpus,
             sla=spec.sla,
             record_per_request=spec.record_per_request,
         )
-        coordinator.register(COLLECTOR, collector)
-        tell_router = policy.follows_requests or policy.consumes_kv_events
-        for worker_id, scheduler_ids in enumerate(workers):
-            engine = build_engine(spec.engine, durations, msgspec.structs.replace(options, worker_id=worker_id))
-            worker = start(runtime, Worker, worker_id, scheduler_ids, engine, tell_router=tell_router)
-            coordinator.register(worker_name(worker_id), worker, offer_key=worker_id)
-
-        coordinator.post(POOL, StartPool(), Phase.WORKER_READY)
         coordinator.post(CLIENT, ReleaseArrivals(), Phase.ADMISSION)
         with _interrupts_between_messages(coordinator):
             coordinator.run()
-        wall_time_ms = (time.perf_counter() - started) * 1000.0
-        conclude = ConcludeRun(coordinator.worker_seconds, wall_time_ms, tuple(workload.warnings))
+        conclude = ConcludeRun(
+            worker_seconds=coordinator.worker_seconds(AGGREGATED.pool) + coordinator.worker_seconds(DECODE.pool),
+            prefill_worker_seconds=coordinator.worker_seconds(PREFILL.pool),
+            wall_time_ms=(time.perf_counter() - started) * 1000.0,
+            warnings=tuple(workload.warnings),
+        )
         report: ReplayReport = coordinator.call(COLLECTOR, conclude)
         return report
+
+
+class _Cluster:
+    """Starts the actors around pools of workers."""
+
+    def __init__(
+        self, start: Callable[..., None], coordinator: Coordinator, options: EngineOptions, base_dir: Path
+    ) -> None:
+        self._start = start
+        self._coordinator = coordinator
+        self._options = options
+        self._base_dir = base_dir
+
+    def add_pool(self, names: PoolNames, pool: PoolSpec, engine: RoleSpec, role: Role, policy: PlacementPolicy) -> None:
+        """Start a pool's own actor, its router and its workers."""
+        worker_class = {Role.AGGREGATED: Worker, Role.PREFILL: PrefillWorker, Role.DECODE: DecodeWorker}[role]
+        durations = Durations.of_rank(engine.rank, build_timing(engine.rank.timing_model, self._base_dir))
+        scheduler_ids = [
+            tuple(range(worker_id * engine.dp_size, (worker_id + 1) * engine.dp_size))
+            for worker_id in range(pool.initial_workers)
+        ]
+        self._start(names.router, Router, names, policy, reserves=role is Role.DECODE)
+        self._start(names.pool, Pool, names, scheduler_ids)
+        options = msgspec.structs.replace(self._options, role=role, capture_kv_events=policy.consumes_kv_events)
+        tell_router = policy.follows_requests or policy.consumes_kv_events
+        for worker_id, ids in enumerate(scheduler_ids):
+            group = build_engine(engine, durations, msgspec.structs.replace(options, worker_id=worker_id))
+            name = names.worker(worker_id)
+            self._start(name, worker_class, names, worker_id, ids, group, tell_router=tell_router)
+            self._coordinator.expect_offers(name, names.starts, worker_id)
+        self._coordinator.post(names.pool, StartPool(), Phase.WORKER_READY)
+
+
+def _gpus(engine: RoleSpec) -> int:
+    """GPUs of a logical worker."""
+    return engine.tensor_parallel_size * engine.dp_size
 
 
 @contextlib.contextmanager
@@ -146,14 +185,14 @@ def _interrupts_between_messages(coordinator: Coordinator) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _actors() -> Iterator[Callable[..., pykka.ActorRef[SimActor]]]:
-    """Start actors inside the block; they are stopped at its end, however it ends."""
+def _actors(runtime: Runtime, coordinator: Coordinator) -> Iterator[Callable[..., None]]:
+    """Start actors inside the block, under the names they are given; they are stopped at its end, however it ends."""
     started: list[pykka.ActorRef[SimActor]] = []
 
-    def start(runtime: Runtime, actor_class: type[SimActor], *args: Any, **kwargs: Any) -> pykka.ActorRef[SimActor]:
+    def start(name: str, actor_class: type[SimActor], *args: Any, **kwargs: Any) -> None:
         ref = start_actor(runtime, actor_class, *args, **kwargs)
         started.append(ref)
-        return ref
+        coordinator.register(name, ref)
 
     try:
         yield start

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 
-from actors.names import CLIENT, COLLECTOR, ROUTER, worker_name
+from actors.names import CLIENT, COLLECTOR, PoolNames
 from actors.runtime import SimActor, handles
-from engines.engine import Engine, Pass
+from engines.engine import Engine, Pass, RankOutputs
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.passes import PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
@@ -21,58 +22,78 @@ class Worker(SimActor):
     tell_router: whether the placement policy follows what becomes of requests.
     """
 
+    _follower = CLIENT
+    """Who hears of the ends of requests, beside the collector."""
+
     def __init__(
-        self, worker_id: int, scheduler_ids: tuple[int, ...], engine: Engine, *, tell_router: bool = True
+        self,
+        names: PoolNames,
+        worker_id: int,
+        scheduler_ids: tuple[int, ...],
+        engine: Engine,
+        *,
+        tell_router: bool = True,
     ) -> None:
         super().__init__()
+        self._names = names
         self._worker_id = worker_id
         self._scheduler_ids = scheduler_ids
-        self._name = worker_name(worker_id)
+        self._name = names.worker(worker_id)
         self._engine = engine
         self._tell_router = tell_router
         self._in_flight: Pass | None = None
         self._passes = 0
         """How many passes of the run in flight will take place."""
         self._pass_id = 0
+        self._requests = 0
+        """Requests that were accepted and have not ended."""
 
     @handles(Dispatch)
     def accept_request(self, message: Dispatch, envelope: Envelope) -> Reply:
         self._engine.submit(message.dp_rank, message.request)
-        current = self._in_flight
-        if current is None:
+        self._requests += 1
+        if self._in_flight is None:
             return Reply(offering=True)
-        if self._passes == 1 or not current.cut_on_submit:
+        if not self._in_flight.cut_on_submit:
             return NOTHING
-        return self._cut(current, envelope)
+        return self._cut(envelope)
 
     @handles(StartPass)
     def start_pass(self, message: StartPass, envelope: Envelope) -> Reply:
         begun = self._engine.begin_pass(envelope.at_ms)
         if begun.exhausted:
-            return Reply(exhausted=True)
+            return Reply(exhausted=self._requests)
         if not begun.has_effect:
-            return Reply(offering=True)
+            return self._attempt_again(envelope)
         self._in_flight = begun
         self._passes = len(begun.ends_ms)
         if begun.ends_ms[-1] == envelope.at_ms:
             return self._end_pass()
         return Reply(outbox=(self._completion(begun),))
 
+    def _attempt_again(self, envelope: Envelope) -> Reply:
+        """What an attempt without effect leaves."""
+        return Reply(offering=True)
+
     @handles(PassCompleted)
     def complete_pass(self, message: PassCompleted, envelope: Envelope) -> Reply:
         return self._end_pass()
 
-    def _cut(self, current: Pass, envelope: Envelope) -> Reply:
+    def _cut(self, envelope: Envelope) -> Reply:
         """End the run at its first boundary after now, or at now if the next pass has not started yet.
 
         Passes start in the first round of their timestamp, in the order of worker ids.
         """
+        current = self._in_flight
+        assert current is not None
         passes = bisect_right(current.ends_ms, envelope.at_ms)
-        if passes == self._passes:
-            # The run ends now anyway; its completion is under way.
+        if passes == self._passes or self._passes == 1:
+            # It ends with the pass under way, or ends now anyway: its completion is on its way.
             return NOTHING
         at_boundary = passes > 0 and current.ends_ms[passes - 1] == envelope.at_ms
-        before_start = envelope.phase < Phase.START or envelope.key < self._worker_id
+        before_start = envelope.phase < self._names.starts or (
+            envelope.phase is self._names.starts and envelope.key < self._worker_id
+        )
         if at_boundary and envelope.round == 1 and before_start:
             self._passes = passes
             return self._end_pass(revoke=True)
@@ -87,7 +108,7 @@ class Worker(SimActor):
             PassCompleted(self._worker_id, self._pass_id, self._passes),
             current.ends_ms[self._passes - 1],
             Phase.COMPLETIONS,
-            self._worker_id,
+            self._names.completion_key(self._worker_id),
         )
 
     def _end_pass(self, *, revoke: bool = False) -> Reply:
@@ -96,29 +117,41 @@ class Worker(SimActor):
         self._in_flight = None
         self._pass_id += passes
         ends_ms = current.ends_ms if passes == len(current.ends_ms) else current.ends_ms[:passes]
-        outbox: list[Outgoing] = []
-        for rank in self._engine.end_pass(passes):
-            outputs = PassOutputs(
-                worker_id=self._worker_id,
-                dp_rank=rank.dp_rank,
-                scheduler_id=self._scheduler_ids[rank.dp_rank],
-                ends_ms=ends_ms,
-                resumed=rank.resumed,
-                paused=rank.paused,
-                bursts=rank.bursts,
-                decode_forwards=rank.decode_forwards,
-                accepted_tokens=rank.accepted_tokens,
-                first_tokens=rank.first_tokens,
-                terminals=rank.terminals,
-                admissions=rank.admissions,
-                committed_prefill_tokens=rank.committed_prefill_tokens,
-                preemptions=rank.preemptions,
-                kv_events=rank.kv_events,
-                metrics=rank.metrics,
-            )
-            if self._tell_router and (rank.kv_events or rank.first_tokens or rank.terminals):
-                outbox.append(Outgoing(ROUTER, outputs))
-            outbox.append(Outgoing(COLLECTOR, outputs))
-            if rank.terminals:
-                outbox.append(Outgoing(CLIENT, outputs))
+        outputs = [self._outputs(rank, ends_ms) for rank in self._engine.end_pass(passes)]
+        outbox = self._publish({rank.dp_rank: rank for rank in outputs})
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=revoke)
+
+    def _outputs(self, rank: RankOutputs, ends_ms: array[float]) -> PassOutputs:
+        self._requests -= len(rank.terminals)
+        return PassOutputs(
+            pool=self._names.label,
+            worker_id=self._worker_id,
+            dp_rank=rank.dp_rank,
+            scheduler_id=self._scheduler_ids[rank.dp_rank],
+            ends_ms=ends_ms,
+            resumed=rank.resumed,
+            paused=rank.paused,
+            bursts=rank.bursts,
+            decode_forwards=rank.decode_forwards,
+            accepted_tokens=rank.accepted_tokens,
+            first_tokens=rank.first_tokens,
+            terminals=rank.terminals,
+            admissions=rank.admissions,
+            committed_prefill_tokens=rank.committed_prefill_tokens,
+            preemptions=rank.preemptions,
+            kv_events=rank.kv_events,
+            metrics=rank.metrics,
+        )
+
+    def _publish(self, ended: dict[int, PassOutputs]) -> list[Outgoing]:
+        """Messages about the pass that ended, given its outputs by rank."""
+        return [outgoing for outputs in ended.values() for outgoing in self._publish_rank(outputs)]
+
+    def _publish_rank(self, outputs: PassOutputs) -> list[Outgoing]:
+        outbox: list[Outgoing] = []
+        if self._tell_router and (outputs.kv_events or outputs.first_tokens or outputs.terminals):
+            outbox.append(Outgoing(self._names.router, outputs))
+        outbox.append(Outgoing(COLLECTOR, outputs))
+        if outputs.terminals:
+            outbox.append(Outgoing(self._follower, outputs))
+        return outbox

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.engine import Pass, RankOutputs, RankPass, RankScheduler
+from engines.engine import HandoffRank, Pass, RankOutputs, RankPass, RankScheduler, Reservation
 from messages.requests import Request
 
 
@@ -42,27 +42,21 @@ class RankGroup:
         self._active = [rank for rank in self._ranks if rank.has_work]
         while True:
             formed = [rank.begin_pass(now_ms, self._wave) for rank in self._active]
-            runs = [planned.steps_ms for planned in formed if planned.steps_ms is not None]
-            if len(runs) == len(formed):
-                ends_ms = self._run(now_ms, runs)
+            steps_ms = _common_run(formed)
+            if steps_ms is not None:
                 # An idle rank can be given work that it does not start before the group's next pass.
                 cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
-                return Pass(ends_ms, cut_on_submit=cut_on_submit)
-            prefilled = any(planned.prefilled for planned in formed)
-            worked = any(planned.worked for planned in formed)
+                return Pass(self._ends_of_run(now_ms, steps_ms), cut_on_submit=cut_on_submit)
+            single = formed[0] if len(formed) == 1 else _slowest(formed, now_ms)
             for rank in self._ranks:
-                rank.group_formed(prefilled=prefilled, worked=worked)
-            has_effect = any(planned.has_effect for planned in formed)
-            if has_effect or not any(planned.retry for planned in formed):
+                rank.group_formed(prefilled=single.prefilled, worked=single.worked)
+            if single.has_effect:
                 break
-            self._wave += 1
-        if not has_effect:
             # Every attempt counts as a pass of the group.
             self._wave += 1
-        end_ms = max([_end_ms(planned, now_ms) for planned in formed])
-        # A rank without effect can wait for as long as others have some.
-        exhausted = any(planned.exhausted and planned.has_effect >= has_effect for planned in formed)
-        return Pass(array("d", (end_ms,)), has_effect=has_effect, exhausted=exhausted)
+            if not single.retry:
+                break
+        return Pass(array("d", (single.end_ms,)), has_effect=single.has_effect, exhausted=single.exhausted)
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
         outputs = tuple([rank.end_pass(passes) for rank in self._active])
@@ -79,6 +73,46 @@ class RankGroup:
             # Where not even the first pass ends in time, it is still the one under way.
             ends_ms = ends_ms[: max(bisect_right(ends_ms, self._horizon_ms), 1)]
         return ends_ms
+
+
+class HandoffGroup(RankGroup):
+    """A group whose ranks take part in hand-offs; see `HandoffRank` for what the methods do on one of them."""
+
+    def __init__(self, ranks: Sequence[HandoffRank], horizon_ms: float | None) -> None:
+        super().__init__(ranks, horizon_ms)
+        self._handoff_ranks = ranks
+
+    @property
+    def wants_pass_end(self) -> bool:
+        """Whether the end of a pass can grant a reservation on any rank."""
+        return any(rank.wants_pass_end for rank in self._handoff_ranks)
+
+    def begin_pass(self, now_ms: float) -> Pass:
+        begun = super().begin_pass(now_ms)
+        if len(begun.ends_ms) > 1 and self.wants_pass_end:
+            # A rank that takes no part in the pass can be granted a reservation at its end.
+            return Pass(begun.ends_ms[:1])
+        return begun
+
+    def release_source(self, dp_rank: int, ordinal: int) -> None:
+        self._handoff_ranks[dp_rank].release_source(ordinal)
+
+    def reserve(self, dp_rank: int, request: Request) -> str | None:
+        return self._handoff_ranks[dp_rank].reserve(request)
+
+    def try_reserve(self, dp_rank: int) -> Reservation | None:
+        return self._handoff_ranks[dp_rank].try_reserve()
+
+    def abandon_head(self) -> RankOutputs | None:
+        """Have the first rank that waits for room give up a request."""
+        for rank in self._handoff_ranks:
+            outputs = rank.abandon_head()
+            if outputs is not None:
+                return outputs
+        return None
+
+    def activate(self, dp_rank: int, ordinal: int) -> None:
+        self._handoff_ranks[dp_rank].activate(ordinal)
 
 
 def _common_run(formed: list[RankPass]) -> NDArray[np.float64] | None:
@@ -98,10 +132,13 @@ def _slowest(formed: list[RankPass], now_ms: float) -> RankPass:
     ends_ms = [
         planned.end_ms if planned.steps_ms is None else now_ms + float(planned.steps_ms[0]) for planned in formed
     ]
+    has_effect = any(planned.has_effect for planned in formed)
     return RankPass(
         max(ends_ms),
-        has_effect=any(planned.has_effect for planned in formed),
-        exhausted=any(planned.exhausted for planned in formed),
+        has_effect=has_effect,
+        # A rank that comes to nothing waits for as long as others get on.
+        exhausted=any(planned.exhausted and planned.has_effect == has_effect for planned in formed),
         prefilled=any(planned.prefilled for planned in formed),
         worked=any(planned.worked for planned in formed),
+        retry=any(planned.retry for planned in formed),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from array import array
 from typing import Protocol
 
@@ -14,12 +15,21 @@ from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request
 
 
+class Role(enum.Enum):
+    """What a rank does of a request's life: all of it, its prompt, or its output."""
+
+    AGGREGATED = "aggregated"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an engine runs, besides what the spec says of its scheduler.
 
     merge_passes: stand for runs of identical decode passes with one `Pass`.
     horizon_ms: runs end at the last boundary that is not later; None for no limit.
     strict: leave a request that can never run in the queue instead of rejecting it.
+    role: what the rank does of a request's life.
     worker_id, dp_rank, dp_size: which rank this is, of how many behind the same barrier.
     capture_kv_events, capture_metrics: produce KV events, forward-pass rows.
     """
@@ -27,6 +37,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     merge_passes: bool = True
     horizon_ms: float | None = None
     strict: bool = False
+    role: Role = Role.AGGREGATED
     worker_id: int = 0
     dp_rank: int = 0
     dp_size: int = 1
@@ -56,6 +67,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
         a run; `end_ms` has no meaning then.
     has_effect, cut_on_submit, exhausted: see `Pass`.
     prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
+    retry: this was an attempt without effect, and the next one at the same time can turn out differently.
     """
 
     end_ms: float
@@ -65,6 +77,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
     exhausted: bool = False
     prefilled: bool = False
     worked: bool = True
+    retry: bool = False
 
 
 class RankOutputs(msgspec.Struct, frozen=True, gc=False):
@@ -115,6 +128,45 @@ class RankScheduler(Protocol):
 
     def end_pass(self, passes: int) -> RankOutputs:
         """Finish the first `passes` passes of the planned run (1 for a single pass); the rest never happens."""
+        ...
+
+
+class Reservation(msgspec.Struct, frozen=True, gc=False):
+    """A destination that got its blocks; `fresh_tokens` is the room for content that the rank does not have."""
+
+    ordinal: int
+    fresh_tokens: int
+
+
+class HandoffRank(RankScheduler, Protocol):
+    """A rank that takes part in hand-offs: as a source (prefill role) or as a destination (decode role).
+
+    None of these is called while a pass is in flight, but `reserve`.
+    """
+
+    @property
+    def wants_pass_end(self) -> bool:
+        """Whether the end of a pass can grant a reservation, so that runs are one pass long."""
+        ...
+
+    def release_source(self, ordinal: int) -> None:
+        """Let go of the KV of a request whose prompt was built here, if it is held."""
+        ...
+
+    def reserve(self, request: Request) -> str | None:
+        """Queue a destination. Returns why it can never be had, if so."""
+        ...
+
+    def try_reserve(self) -> Reservation | None:
+        """Try the front of the queue of destinations once, if anything has changed since it was tried."""
+        ...
+
+    def activate(self, ordinal: int) -> None:
+        """The KV of a reserved destination has arrived: its request may run."""
+        ...
+
+    def abandon_head(self) -> RankOutputs | None:
+        """Give up the first request that waits for room, if any does; it ends as failed."""
         ...
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 
-from engines.data_parallel import RankGroup
-from engines.engine import Engine, EngineOptions, RankScheduler
+from engines.data_parallel import HandoffGroup, RankGroup
+from engines.engine import Engine, EngineOptions, HandoffRank, RankScheduler, Role
 from engines.timing.durations import Durations
 from engines.trtllm import TrtllmScheduler
 from engines.vllm import VllmScheduler
-from messages.spec import EngineSpec, RankSpec
+from messages.spec import RankSpec, RoleSpec
 
 SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], RankScheduler]] = {
     "vllm": VllmScheduler,
@@ -19,11 +20,13 @@ SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], RankSchedul
 }
 
 
-def build_engine(engine: EngineSpec, durations: Durations, options: EngineOptions) -> Engine:
+def build_engine(role: RoleSpec, durations: Durations, options: EngineOptions) -> Engine:
     """A fresh engine for the logical worker of `options`; `durations` may be shared by all workers of a kind."""
-    scheduler = SCHEDULERS[engine.rank.backend]
+    scheduler = SCHEDULERS[role.rank.backend]
     ranks = [
-        scheduler(engine.rank, durations, msgspec.structs.replace(options, dp_rank=dp_rank, dp_size=engine.dp_size))
-        for dp_rank in range(engine.dp_size)
+        scheduler(role.rank, durations, msgspec.structs.replace(options, dp_rank=dp_rank, dp_size=role.dp_size))
+        for dp_rank in range(role.dp_size)
     ]
-    return RankGroup(ranks, options.horizon_ms)
+    if options.role is Role.AGGREGATED:
+        return RankGroup(ranks, options.horizon_ms)
+    return HandoffGroup(cast("list[HandoffRank]", ranks), options.horizon_ms)

@@ -32,11 +32,13 @@ class Sequence:
     spans, shared_blocks: identities of the blocks whose content others may repeat, and how many those are.
     blocks: blocks held. held, published: the cached ones among them, and how many those are.
     footprint: blocks it will hold at its end, where the scheduler plans with that.
-    order: place in the order of admission.
+    order: place in the order of admission. accepted: place in the order of destinations; tried: see
+        `engines.destinations.Destinations`.
     """
 
     __slots__ = (
         "_private_line",
+        "accepted",
         "blocks",
         "computed",
         "finish",
@@ -53,6 +55,7 @@ class Sequence:
         "published",
         "shared_blocks",
         "spans",
+        "tried",
     )
 
     def __init__(self, request: Request, max_output: int, limit: int) -> None:
@@ -69,6 +72,8 @@ class Sequence:
         self.published = 0
         self.preempted = False
         self.footprint = 0
+        self.accepted = 0
+        self.tried = -1
         self.order = 0
         self.joined = 0
         self.finish = 0
@@ -151,15 +156,26 @@ class Outcome(enum.Enum):
 class Batch:
     """What one pass has scheduled so far, request by request.
 
-    budget: tokens left. defer: prompts are left alone.
+    budget: tokens left. defer: prompts are left alone. prefills: prompt tokens count as prefill work.
     scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
     """
 
-    __slots__ = ("budget", "defer", "isl", "preemptions", "prefill_count", "prefill_tokens", "prefix", "scheduled")
+    __slots__ = (
+        "budget",
+        "defer",
+        "isl",
+        "preemptions",
+        "prefill_count",
+        "prefill_tokens",
+        "prefills",
+        "prefix",
+        "scheduled",
+    )
 
-    def __init__(self, budget: int, *, defer: bool = False) -> None:
+    def __init__(self, budget: int, *, defer: bool = False, prefills: bool = True) -> None:
         self.budget = budget
         self.defer = defer
+        self.prefills = prefills
         self.prefill_count = 0
         self.isl = 0
         self.prefix = 0
@@ -171,7 +187,7 @@ class Batch:
         """Count `used` tokens of a request against the budget and its prompt part as prefill."""
         self.scheduled[sequence] = (used, prompt_tokens, prompt_before)
         self.budget -= used
-        if prompt_tokens > 0:
+        if prompt_tokens > 0 and self.prefills:
             self.prefill_count += 1
             self.isl += prompt_before + prompt_tokens
             self.prefix += prompt_before
@@ -184,7 +200,7 @@ class Batch:
             return
         used, prompt_tokens, prompt_before = entry
         self.budget += used
-        if prompt_tokens > 0:
+        if prompt_tokens > 0 and self.prefills:
             self.prefill_count -= 1
             self.isl -= prompt_before + prompt_tokens
             self.prefix -= prompt_before

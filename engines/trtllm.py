@@ -5,7 +5,7 @@ A request is admitted only when it can run to its end beside everything that run
 
 from __future__ import annotations
 
-from engines.block_pool import Match
+from engines.block_pool import NO_MATCH, Match
 from engines.sequence import Batch, Sequence
 from engines.vllm import VllmScheduler
 from messages.requests import Request
@@ -32,8 +32,15 @@ class TrtllmScheduler(VllmScheduler):
         return f"{tokens} tokens to its end need {sequence.footprint} KV blocks, the cache has {self._pool.num_blocks}"
 
     def _lacks_blocks(self, sequence: Sequence, prefix: Match) -> bool:
-        promised = self._decoders.promised + sum(single.footprint - single.blocks for single in self._singles)
+        # Destinations of hand-offs hold the blocks of their prompts and are promised the rest.
+        handed_over = (*self._destinations.held, *(waiting for waiting in self._waiting if waiting.blocks))
+        promised = self._decoders.promised
+        for other in (*self._singles, *handed_over):
+            promised += other.footprint - other.blocks
         return sequence.footprint - prefix.active > max(self._pool.available - promised, 0)
+
+    def _destination_prefix(self, sequence: Sequence) -> Match | None:
+        return None if self._lacks_blocks(sequence, NO_MATCH) else NO_MATCH
 
     def _preempt(self, batch: Batch, *, undo: bool = True) -> Sequence | None:
         return None

@@ -15,7 +15,8 @@ from collections import deque
 from engines.block_pool import NO_MATCH, BlockPool, Match
 from engines.bursts import Bursts, burst_blocks, emit_bursts
 from engines.decode_batch import DecodeBatch
-from engines.engine import EngineOptions, RankOutputs, RankPass
+from engines.destinations import Destinations
+from engines.engine import EngineOptions, RankOutputs, RankPass, Reservation, Role
 from engines.metrics import forward_pass_metrics
 from engines.sequence import Batch, Outcome, Sequence, output_limit
 from engines.speculation import SpeculativeSampler, build_sampler
@@ -66,6 +67,10 @@ class VllmScheduler:
         """Running requests outside the decode batch, in order of admission."""
         self._emitting: set[Sequence] = set()
         """Singles that emitted a token in the last pass."""
+        self._role = options.role
+        self._sources: dict[int, Sequence] = {}
+        """Requests whose prompt was built here and whose KV is held until their hand-off is over."""
+        self._destinations = Destinations()
         self._next_order = 0
         self._run: RankPass | None = None
         self._run_wave, self._run_queue = 0, False
@@ -108,7 +113,7 @@ class VllmScheduler:
     def _form_pass(self, now_ms: float, wave: int) -> RankPass:
         if not self._decoders_can_advance():
             self._dissolve_decoders()
-        batch = Batch(self._budget, defer=self._defers_prefill(wave))
+        batch = Batch(self._budget, defer=self._defers_prefill(wave), prefills=self._role is not Role.DECODE)
         decoding = self._decoders.lengths_after(0)
         if decoding.count:
             self._decoders.schedule()
@@ -135,7 +140,9 @@ class VllmScheduler:
             if self._sampler is not None or single.generated or not batch.scheduled[single][1]:
                 decode_count += 1
                 kv_tokens += single.length
-        decode_ms = self._durations.decode_ms(decode_count, kv_tokens) if decode_count else 0.0
+        decode_ms = 0.0
+        if decode_count and self._role is not Role.PREFILL:
+            decode_ms = self._durations.decode_ms(decode_count, kv_tokens)
         end_ms = (now_ms + prefill_ms) + decode_ms
         metrics = None
         if self._options.capture_metrics:
@@ -224,8 +231,22 @@ class VllmScheduler:
         admissions: list[Admission] = []
         rejections: list[Terminal] = []
         waiting = self._waiting
+        if self._destinations.queued and not batch.preemptions:
+            # Nothing may take room that destinations wait for: only those pass whose KV has been handed over.
+            for sequence in [waiting for waiting in self._waiting if waiting.blocks]:
+                if self._running >= self._max_seqs:
+                    break
+                self._admit_handed_over(sequence, batch, admissions, now_ms)
+                if not batch.budget:
+                    break
+            return admissions, rejections
         while waiting and not batch.preemptions and self._running < self._max_seqs:
             head = waiting[0]
+            if head.blocks:
+                self._admit_handed_over(head, batch, admissions, now_ms)
+                if not batch.budget:
+                    break
+                continue
             reason = self._never_fits(head)
             if reason is not None:
                 rejections.append(self._reject(waiting.popleft(), reason))
@@ -237,13 +258,22 @@ class VllmScheduler:
                 break
             if self._schedule(head, batch, prefix) is not Outcome.SCHEDULED:
                 break
-            self._singles.append(waiting.popleft())
-            head.order = self._next_order
-            self._next_order += 1
-            admissions.append(Admission(head.ordinal, now_ms, prefix.blocks * self._block_size))
+            self._admit(head, admissions, now_ms, prefix.blocks)
             if not batch.scheduled[head][0] and not batch.budget:
                 break
         return admissions, rejections
+
+    def _admit_handed_over(self, sequence: Sequence, batch: Batch, admissions: list[Admission], now_ms: float) -> None:
+        """Let a request run whose KV was handed over: it needs neither room nor tokens."""
+        self._schedule(sequence, batch)
+        self._admit(sequence, admissions, now_ms, 0)
+
+    def _admit(self, sequence: Sequence, admissions: list[Admission], now_ms: float, reused_blocks: int) -> None:
+        self._waiting.remove(sequence)
+        self._singles.append(sequence)
+        sequence.order = self._next_order
+        self._next_order += 1
+        admissions.append(Admission(sequence.ordinal, now_ms, reused_blocks * self._block_size))
 
     def _never_fits(self, sequence: Sequence) -> str | None:
         """Why a request at the front of the queue is rejected, if it is."""
@@ -314,6 +344,7 @@ class VllmScheduler:
         victim.computed = 0
         victim.preempted = True
         self._waiting.appendleft(victim)
+        self._destinations.generation += 1
         if undo:
             batch.remove(victim)
         batch.preemptions += 1
@@ -385,24 +416,94 @@ class VllmScheduler:
             self._decoders.remove(sequence)
         else:
             self._singles.remove(sequence)
-        self._release(sequence)
+        if self._role is Role.PREFILL:
+            self._sources[sequence.ordinal] = sequence
+        else:
+            self._release(sequence)
+        self._destinations.generation += 1
         return Terminal(sequence.ordinal, Status.COMPLETED)
 
     def _reject(self, sequence: Sequence, reason: str) -> Terminal:
+        self._destinations.generation += 1
         return Terminal(sequence.ordinal, Status.REJECTED, reason)
 
     def _reject_impossible_head(self) -> list[Terminal]:
         """End the request at the front of the queue of an idle rank, where nothing can help it any more."""
-        if not self._waiting:
+        holds = self._sources or any(self._destinations.held) or any(waiting.blocks for waiting in self._waiting)
+        if not self._waiting or holds or self.wants_pass_end:
             return []
         head = self._waiting.popleft()
         reason = self._exceeds_pool(head)
+        if reason is None and self._role is Role.DECODE:
+            reason = f"{head.length} tokens find no room beside the requests that wait behind it"
         if reason is None:
             reason = (
                 f"a prompt of {head.prompt_tokens} tokens does not fit into one pass of {self._budget} tokens, "
                 "and chunked prefill is off"
             )
         return [self._reject(head, reason)]
+
+    # Hand-off, as `HandoffRank` describes it
+
+    @property
+    def wants_pass_end(self) -> bool:
+        return self._running < self._max_seqs and self._destinations.untried() is not None
+
+    def release_source(self, ordinal: int) -> None:
+        sequence = self._sources.pop(ordinal, None)
+        if sequence is not None:
+            self._release(sequence)
+
+    def reserve(self, request: Request) -> str | None:
+        sequence = self._new_sequence(request)
+        reason = self._never_fits(sequence)
+        if reason is None:
+            self._destinations.accept(sequence)
+        return reason
+
+    def try_reserve(self) -> Reservation | None:
+        head = self._destinations.untried()
+        if head is None:
+            return None
+        head.tried = self._destinations.generation
+        if self._running >= self._max_seqs:
+            return None
+        blocks = -(-head.prompt_tokens // self._block_size)
+        prefix = self._destination_prefix(head)
+        if prefix is None or (held := self._pool.acquire(prefix, blocks - prefix.blocks)) is None:
+            return None
+        head.blocks, head.held, head.published = blocks, held, prefix.blocks
+        self._destinations.hold()
+        return Reservation(head.ordinal, (blocks - prefix.blocks) * self._block_size)
+
+    def activate(self, ordinal: int) -> None:
+        sequence = self._destinations.take(ordinal)
+        sequence.computed = sequence.prompt_tokens
+        if self._pool.prefix_caching:
+            sequence.publish(sequence.computed // self._block_size, self._pool)
+        index = 0
+        while index < len(self._waiting) and self._waiting[index].accepted < sequence.accepted:
+            index += 1
+        self._waiting.insert(index, sequence)
+
+    def abandon_head(self) -> RankOutputs | None:
+        head = next((waiting for waiting in self._waiting if not waiting.blocks), None)
+        if head is None:
+            return None
+        self._waiting.remove(head)
+        self._destinations.generation += 1
+        needed = -(-head.length // self._block_size)
+        reason = (
+            f"{head.length} tokens need {needed} KV blocks, and of {self._pool.num_blocks} only "
+            f"{self._pool.available} will ever be free: the pools wait for each other"
+        )
+        return RankOutputs(self._options.dp_rank, terminals=(Terminal(head.ordinal, Status.FAILED, reason),))
+
+    def _destination_prefix(self, sequence: Sequence) -> Match | None:
+        """What the prompt of a destination can share with the cache; None where the rest has no room."""
+        if not self._pool.prefix_caching:
+            return NO_MATCH
+        return self._pool.match(sequence.known_spans(self._block_size))
 
     # Runs of identical decode passes
 
@@ -413,7 +514,7 @@ class VllmScheduler:
         """
         decoders, pool = self._decoders, self._pool
         count = len(decoders)
-        if not count or self._singles or count > self._budget:
+        if not count or self._singles or count > self._budget or self.wants_pass_end:
             return None
         if self._waiting and not self._queue_is_blocked():
             return None
@@ -444,6 +545,10 @@ class VllmScheduler:
         if not self._waiting:
             return False
         head = self._waiting[0]
+        if self._destinations.queued:
+            return not any(waiting.blocks for waiting in self._waiting)
+        if head.blocks:
+            return False
         if self._never_fits(head) is not None or self._decoders.repeats:
             return False
         prefix = self._reusable(head)

@@ -9,19 +9,26 @@ import msgspec
 
 
 class Phase(enum.IntEnum):
-    """The phases of one round at one timestamp, in the order in which they run."""
+    """The phases of one round at one timestamp, in the order in which they run.
+
+    Transfers and hand-off happen in disaggregated clusters only. START is that of decode and aggregated workers.
+    """
 
     COMPLETIONS = 0
     WORKER_READY = 1
-    ADMISSION = 2
-    START = 3
+    TRANSFERS = 2
+    HANDOFF = 3
+    ADMISSION = 4
+    START_PREFILL = 5
+    START = 6
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message as an actor hands it to the coordinator, not yet stamped.
 
     `at_ms` None means now, in the phase that is running: the message joins the cascade of the one
-    that caused it. Otherwise it is released at `at_ms` in `phase`, among its equals by `key`.
+    that caused it. Otherwise it is released at `at_ms` in `phase`, among its equals by `key`; where that is now and
+    the phase that is running, after everything that is due before it.
     """
 
     receiver: str
@@ -50,7 +57,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     outbox: messages to send, in order. For a start of a pass, an empty one means that it had no effect.
     offering: whether the actor now holds a standing offer to start a pass.
     revoke: the latest envelope due later that the actor sent to itself must not be released any more.
-    exhausted: the actor would go on for ever without any progress; the run must fail.
+    exhausted: how many requests an actor holds that would go on for ever without any progress; the run must fail.
     in_flight, arrived: requests that have not ended, and requests so far, where the actor counts them.
     live_workers: provisioned workers, where the actor counts them.
     result: the answer to a question of the system's own.
@@ -59,7 +66,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     outbox: tuple[Outgoing, ...] | list[Outgoing] = ()
     offering: bool = False
     revoke: bool = False
-    exhausted: bool = False
+    exhausted: int | None = None
     in_flight: int | None = None
     arrived: int = 0
     live_workers: int | None = None

@@ -14,6 +14,10 @@ class StartPass(msgspec.Struct, frozen=True, gc=False):
     """The coordinator takes up a worker's standing offer: form a pass now."""
 
 
+class AbandonHead(msgspec.Struct, frozen=True, gc=False):
+    """Nothing will happen any more, and this worker waits for room: give up the request it waits with."""
+
+
 class PassCompleted(msgspec.Struct, frozen=True, gc=False):
     """A worker's own message, due at the end of the pass (or run of passes) it started."""
 
@@ -63,6 +67,7 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     Who emitted in a rank's pass and has not ended emits one token in its next pass too, unless `paused`. So a message
     names only those for whom that changes.
 
+    pool: name of the worker's pool: agg, prefill or decode.
     ends_ms: end time of every pass that this message stands for, ascending.
     resumed: requests that emit from the first of these passes on, and did not in the rank's pass before.
     paused: requests that emitted in the rank's pass before, have not ended, and do not emit in these.
@@ -74,6 +79,7 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
     """
 
+    pool: str
     worker_id: int
     dp_rank: int
     scheduler_id: int
@@ -92,4 +98,4 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     metrics: ForwardPassMetrics | None = None
 
 
-PassMessage = StartPass | PassCompleted | PassOutputs
+PassMessage = StartPass | AbandonHead | PassCompleted | PassOutputs

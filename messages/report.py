@@ -107,8 +107,9 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):
-    """The run is over: derive the report. `worker_seconds` of simulated time, `wall_time_ms` of host time."""
+    """The run is over: derive the report. Worker-seconds of simulated time, `wall_time_ms` of host time."""
 
     worker_seconds: float
+    prefill_worker_seconds: float
     wall_time_ms: float
     warnings: tuple[str, ...] = ()

@@ -72,6 +72,7 @@ class RequestRouted(msgspec.Struct, frozen=True, gc=False):
     """A placement, for the record. The queue times are None for a request that was placed at once."""
 
     ordinal: int
+    pool: str
     worker_id: int
     scheduler_id: int
     dp_rank: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 LARGEST = 2**63 - 1
@@ -36,6 +37,17 @@ class AggregatedTopology(_Strict, tag_field="kind", tag="aggregated", frozen=Tru
     """One pool whose workers prefill and decode."""
 
     workers: PoolSpec
+
+
+class DisaggregatedTopology(_Strict, tag_field="kind", tag="disaggregated", frozen=True):
+    """A pool that builds prompts and a pool that generates outputs.
+
+    handoff_latency_ms: time a prompt's KV travels, where the prefill ranks give no bytes per token and bandwidth.
+    """
+
+    prefill: PoolSpec
+    decode: PoolSpec
+    handoff_latency_ms: NonNegative = 0.0
 
 
 class PolynomialTiming(_Strict, tag_field="type", tag="polynomial", frozen=True):
@@ -176,8 +188,18 @@ def _is_rate(text: str) -> bool:
         return False
 
 
+class RoleSpec(_Strict, frozen=True):
+    """The engine of the workers of one pool; the fields are those of `EngineSpec`."""
+
+    rank: RankSpec = RankSpec()
+    dp_size: Positive = 1
+    tensor_parallel_size: Positive = 1
+
+
 class EngineSpec(_Strict, frozen=True):
     """The engine of every worker.
+
+    prefill, decode: what the workers of that pool of a disaggregated cluster have instead, as a whole.
 
     dp_size: attention-DP ranks behind one pass barrier; each has the scheduler and the cache that `rank` describes.
     tensor_parallel_size: GPUs per rank, for the GPU-hours.
@@ -186,6 +208,12 @@ class EngineSpec(_Strict, frozen=True):
     rank: RankSpec = RankSpec()
     dp_size: Positive = 1
     tensor_parallel_size: Positive = 1
+    prefill: RoleSpec | None = None
+    decode: RoleSpec | None = None
+
+    def role(self, own: RoleSpec | None = None) -> RoleSpec:
+        """The engine of a pool: its own, or the shared one."""
+        return own or RoleSpec(rank=self.rank, dp_size=self.dp_size, tensor_parallel_size=self.tensor_parallel_size)
 
 
 class RoundRobinPlacement(_Strict, frozen=True):
@@ -315,7 +343,7 @@ class InlineRequest(_Strict, frozen=True):
 class ReplaySpec(_Strict, frozen=True):
     """The whole document. Exactly one of `requests` and `workload` is given."""
 
-    topology: AggregatedTopology
+    topology: AggregatedTopology | DisaggregatedTopology
     version: Literal[1] = 1
     engine: EngineSpec = EngineSpec()
     adapters: Adapters = Adapters()
@@ -326,3 +354,11 @@ class ReplaySpec(_Strict, frozen=True):
     record_per_request: bool = True
     sla: Sla = Sla()
     strict: bool = False
+
+    @property
+    def prompt_rank(self) -> RankSpec:
+        """The rank whose block size and cache the prompts of the workload are cut to."""
+        if isinstance(self.topology, AggregatedTopology):
+            return self.engine.rank
+        prefill, decode = self.engine.role(self.engine.prefill).rank, self.engine.role(self.engine.decode).rank
+        return msgspec.structs.replace(decode, num_gpu_blocks=max(prefill.num_gpu_blocks, decode.num_gpu_blocks))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from actors.names import AGGREGATED, DECODE, PREFILL
 from actors.reporting.latencies import Floats, Latencies
 from actors.reporting.timeline import RequestTimeline, Timelines
+from messages.handoff import Milestone
 from messages.report import AdmissionEntry, RequestRecord, RoutingEntry
 from messages.requests import RequestRouted
 
-POOL = "agg"
-
 
 def request_records(timelines: Timelines, latencies: Latencies) -> list[RequestRecord]:
-    """Return a record per terminal request of an aggregated run, by arrival time and then release order."""
+    """Return a record per terminal request, by arrival time and then release order."""
     columns = zip(
         timelines.requests,
         latencies.tokens.tolist(),
@@ -46,6 +46,10 @@ def _record(
     assert request.status is not None
     assert request.terminal_time_ms is not None
     arrived, admissions = request.arrived, request.admissions
+    pools = request.admission_pools
+    prefill = [admission for admission, pool in zip(admissions, pools, strict=True) if pool != DECODE.label]
+    decode = [admission for admission, pool in zip(admissions, pools, strict=True) if pool == DECODE.label]
+    two_pools = any(routed.pool == PREFILL.label for routed in request.routing)
     return RequestRecord(
         request_id=arrived.request_id,
         session_id=arrived.session_id,
@@ -64,35 +68,53 @@ def _record(
         input_length=arrived.input_length,
         requested_output_length=arrived.requested_output_length,
         output_length=tokens,
-        reused_input_tokens=max((admission.reused_tokens for admission in admissions), default=0),
-        prefill_worker_idx=None,
-        decode_worker_idx=request.routing[0].scheduler_id if request.routing else None,
-        prefill_admit_ms=None,
-        source_held_ms=None,
-        destination_reserved_ms=None,
-        destination_activated_ms=None,
-        decode_admit_ms=None,
-        source_released_ms=None,
-        decode_reused_input_tokens=None,
-        prefill_route_overlap_tokens=None,
-        decode_route_overlap_tokens=None,
+        reused_input_tokens=max((admission.reused_tokens for admission in prefill), default=0),
+        prefill_worker_idx=_scheduler_id(request, PREFILL.label),
+        decode_worker_idx=_decode_worker_idx(request, two_pools),
+        prefill_admit_ms=prefill[0].at_ms if two_pools and prefill else None,
+        source_held_ms=request.milestones.get(Milestone.SOURCE_HELD),
+        destination_reserved_ms=request.milestones.get(Milestone.DESTINATION_RESERVED),
+        destination_activated_ms=request.milestones.get(Milestone.DESTINATION_ACTIVATED),
+        decode_admit_ms=decode[0].at_ms if decode else None,
+        source_released_ms=request.milestones.get(Milestone.SOURCE_RELEASED),
+        decode_reused_input_tokens=max(admission.reused_tokens for admission in decode) if decode else None,
+        prefill_route_overlap_tokens=0 if two_pools else None,
+        decode_route_overlap_tokens=0 if decode else None,
         routing_history=_routing_history(request),
-        admission_history=[
-            AdmissionEntry(ordinal, ordinal, POOL, admission.at_ms, admission.reused_tokens, ordinal > 0)
-            for ordinal, admission in enumerate(admissions)
-        ],
+        admission_history=_admission_history(request),
         admission_count=len(admissions),
-        readmission_count=max(len(admissions) - 1, 0),
+        readmission_count=max(len(prefill) - 1, 0) + max(len(decode) - 1, 0),
         pressure_record_ordinals=[],
         terminal_status=request.status.value,
         terminal_reason=request.reason,
     )
 
 
+def _scheduler_id(request: RequestTimeline, pool: str) -> int | None:
+    return next((routed.scheduler_id for routed in request.routing if routed.pool == pool), None)
+
+
+def _decode_worker_idx(request: RequestTimeline, two_pools: bool) -> int | None:
+    """The decode rank that took the request over; with one pool, the rank it was dispatched to."""
+    if not two_pools:
+        return _scheduler_id(request, AGGREGATED.label)
+    return _scheduler_id(request, DECODE.label) if Milestone.DESTINATION_RESERVED in request.milestones else None
+
+
+def _admission_history(request: RequestTimeline) -> list[AdmissionEntry]:
+    entries = []
+    counts: dict[str, int] = {}
+    for ordinal, (admission, pool) in enumerate(zip(request.admissions, request.admission_pools, strict=True)):
+        count = counts.get(pool, 0)
+        counts[pool] = count + 1
+        entries.append(AdmissionEntry(ordinal, count, pool, admission.at_ms, admission.reused_tokens, count > 0))
+    return entries
+
+
 def _routing_history(request: RequestTimeline) -> list[RoutingEntry]:
     return [
         RoutingEntry(
-            pool=POOL,
+            pool=routed.pool,
             outcome="immediate" if routed.queue_entered_at_ms is None else "queued",
             queue_entered_at_ms=routed.queue_entered_at_ms,
             released_at_ms=routed.released_at_ms,

@@ -50,11 +50,15 @@ def summarize(timelines: Timelines, latencies: Latencies, figures: RunFigures) -
         "input_throughput_tok_s": input_tokens / duration_s,
         "output_throughput_tok_s": output_tokens / duration_s,
         "total_throughput_tok_s": (input_tokens + output_tokens) / duration_s,
-        "prefill_worker_seconds": 0.0,
+        "prefill_worker_seconds": figures.prefill_worker_seconds,
         "decode_worker_seconds": figures.worker_seconds,
-        "prefill_gpus_per_worker": 0,
+        "prefill_gpus_per_worker": figures.prefill_gpus_per_worker,
         "decode_gpus_per_worker": figures.gpus_per_worker,
-        "gpu_hours": figures.worker_seconds * figures.gpus_per_worker / S_PER_H,
+        "gpu_hours": (
+            figures.prefill_worker_seconds * figures.prefill_gpus_per_worker
+            + figures.worker_seconds * figures.gpus_per_worker
+        )
+        / S_PER_H,
     }
     if figures.sla != Sla():
         terminal = np.fromiter((request.terminal_time_ms or 0.0 for request in requests), np.float64, len(requests))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from messages.handoff import Milestone
 from messages.passes import Admission
 from messages.requests import RequestArrived, RequestRouted, Status
 from messages.spec import Sla
@@ -16,7 +17,8 @@ from messages.spec import Sla
 class RequestTimeline:
     """The life of one request, without its tokens. Times in simulated ms.
 
-    routing, admissions: in the order in which they happened.
+    routing, admissions: in the order in which they happened; admission_pools: where each admission did.
+    milestones: times of the hand-off between pools, where there is one.
     terminal_time_ms, status: None while the request has not ended.
     reason: why it did not complete, where it ended otherwise.
     """
@@ -24,6 +26,8 @@ class RequestTimeline:
     arrived: RequestArrived
     routing: list[RequestRouted] = field(default_factory=list)
     admissions: list[Admission] = field(default_factory=list)
+    admission_pools: list[str] = field(default_factory=list)
+    milestones: dict[Milestone, float] = field(default_factory=dict)
     terminal_time_ms: float | None = None
     status: Status | None = None
     reason: str | None = None
@@ -65,6 +69,8 @@ class RunFigures:
     committed_prefill_tokens: int
     worker_seconds: float
     gpus_per_worker: int
+    prefill_worker_seconds: float = field(default=0.0, kw_only=True)
+    prefill_gpus_per_worker: int = field(default=0, kw_only=True)
     wall_time_ms: float
     sla: Sla
     decode_forwards: int = 0

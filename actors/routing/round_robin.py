@@ -62,3 +62,15 @@ class RoundRobin:
 
     def topology_settled(self, now_ms: float) -> tuple[Placement, ...]:
         return ()
+
+
+class PoolRoundRobin(RoundRobin):
+    """Takes all ranks of all active workers in turn, as the pools of a disaggregated cluster do."""
+
+    def place(self, request: Request, now_ms: float) -> Decision:
+        ranks = [(worker_id, rank) for worker_id in self._active for rank in range(self._ranks[worker_id])]
+        if not ranks:
+            raise ReplayError("placement policy error: no active workers for round-robin placement")
+        index = self._next % len(ranks)
+        self._next = index + 1
+        return Decision(Placement(request, *ranks[index]))

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.names import COLLECTOR, worker_name
+from actors.names import COLLECTOR, PoolNames
 from actors.routing.placement import Placement, PlacementPolicy
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Reply
+from messages.handoff import ReserveDestination
 from messages.passes import PassOutputs
 from messages.requests import Dispatch, PlaceRequest, RequestRouted
 from messages.scaling import TopologySettled, WorkerDraining, WorkerReady, WorkerRemoved
 
 
 class Router(SimActor):
-    """Places requests as its policy says, at once or when the policy releases them."""
+    """Places requests of one pool as its policy says, at once or when the policy releases them.
 
-    def __init__(self, policy: PlacementPolicy) -> None:
+    reserves: chosen workers are asked to reserve a destination instead of being given the request.
+    """
+
+    def __init__(self, names: PoolNames, policy: PlacementPolicy, *, reserves: bool = False) -> None:
         super().__init__()
+        self._names = names
+        self._reserves = reserves
         self._policy = policy
         self._scheduler_ids: dict[int, tuple[int, ...]] = {}
         self._queued_at_ms: dict[int, float] = {}
@@ -66,6 +72,7 @@ class Router(SimActor):
             queued_at_ms = self._queued_at_ms.pop(request.ordinal, None)
             routed = RequestRouted(
                 request.ordinal,
+                self._names.label,
                 worker_id,
                 self._scheduler_ids[worker_id][rank],
                 rank,
@@ -73,5 +80,6 @@ class Router(SimActor):
                 None if queued_at_ms is None else envelope.at_ms,
             )
             outbox.append(Outgoing(COLLECTOR, routed))
-            outbox.append(Outgoing(worker_name(worker_id), Dispatch(request, rank)))
+            order = ReserveDestination(request, rank) if self._reserves else Dispatch(request, rank)
+            outbox.append(Outgoing(self._names.worker(worker_id), order))
         return Reply(outbox=outbox) if outbox else NOTHING

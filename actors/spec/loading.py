@@ -15,7 +15,7 @@ from actors.spec.numerals import read_float
 from actors.spec.overrides import apply_overrides
 from actors.spec.scope import drop_neutral
 from messages.errors import InputError
-from messages.spec import AggregatedTopology, InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
+from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
 from messages.spec_checks import check_requests, check_source, check_spec, check_workload_values
 
 Part = TypeVar("Part")
@@ -86,9 +86,7 @@ def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
         findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec))
         findings += _joint_findings(document)
         return None, findings or [str(error)]
-    # A decoder lets the tag of a lone struct be absent; the document requires it.
-    findings = find_faults(document["topology"], msgspec.inspect.type_info(AggregatedTopology), "topology")
-    return spec, findings + check_spec(spec)
+    return spec, check_spec(spec)
 
 
 def _joint_findings(document: dict[str, Any]) -> list[str]:

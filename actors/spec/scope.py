@@ -35,7 +35,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Path -> values that mean "not used": they are dropped before validation. An object stands for any part of itself."""
 
 LATER_NAMES: dict[str, frozenset[str]] = {
-    "topology.kind": frozenset({"disaggregated"}),
     "adapters.placement.provider": frozenset({"kv_router"}),
     "adapters.scaling.provider": frozenset({"schedule", "planner"}),
     "workload.format": frozenset({"agentic_mooncake", "agentic-mooncake", "weka", "dynamo"}),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from actors.names import CLIENT, COLLECTOR, ROUTER
+from actors.names import AGGREGATED, CLIENT, COLLECTOR, HANDOFF
 from actors.runtime import SimActor, handles
 from actors.workload.sessions import SessionDriver
 from actors.workload.source import Workload
 from messages.envelope import Envelope, Outgoing, Phase, Reply
+from messages.handoff import HandoffRequest, RequestEnded
 from messages.passes import PassOutputs
 from messages.requests import PlaceRequest, ReleaseArrivals, RequestArrived
 
@@ -14,8 +15,9 @@ from messages.requests import PlaceRequest, ReleaseArrivals, RequestArrived
 class Client(SimActor):
     """Plays a workload in open or closed loop. Wakes itself by `ReleaseArrivals` in the admission phase."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, *, disaggregated: bool = False) -> None:
         super().__init__()
+        self._disaggregated = disaggregated
         self._driver = SessionDriver(workload)
         self._arrived = 0
         self._alarms: set[float] = set()
@@ -38,7 +40,10 @@ class Client(SimActor):
                 metadata=turn.metadata,
             )
             outbox.append(Outgoing(COLLECTOR, arrived))
-            outbox.append(Outgoing(ROUTER, PlaceRequest(release.request)))
+            if self._disaggregated:
+                outbox.append(Outgoing(HANDOFF, HandoffRequest(release.request)))
+            else:
+                outbox.append(Outgoing(AGGREGATED.router, PlaceRequest(release.request)))
             self._arrived += 1
         return self._reply(outbox, envelope)
 
@@ -46,6 +51,11 @@ class Client(SimActor):
     def follow(self, message: PassOutputs, envelope: Envelope) -> Reply:
         for terminal in message.terminals:
             self._driver.ended(terminal.ordinal, envelope.at_ms, terminal.status)
+        return self._reply([], envelope)
+
+    @handles(RequestEnded)
+    def end(self, message: RequestEnded, envelope: Envelope) -> Reply:
+        self._driver.ended(message.ordinal, envelope.at_ms, message.status)
         return self._reply([], envelope)
 
     def _reply(self, outbox: list[Outgoing], envelope: Envelope) -> Reply:

@@ -41,7 +41,7 @@ def check_workload(spec: ReplaySpec, base_dir: Path) -> tuple[list[str], list[st
 
 
 def _load(spec: ReplaySpec, base_dir: Path, findings: list[str] | None) -> Workload:
-    rank = spec.engine.rank
+    rank = spec.prompt_rank
     if spec.requests is not UNSET:
         return lower_requests(spec.requests, rank, spec.max_in_flight)
     assert spec.workload is not UNSET
@@ -58,7 +58,7 @@ def _load(spec: ReplaySpec, base_dir: Path, findings: list[str] | None) -> Workl
 
 
 def _load_trace(spec: ReplaySpec, source: TraceWorkload, trace: TraceFile) -> Workload:
-    rank = spec.engine.rank
+    rank = spec.prompt_rank
     if source.format == "applied_compute_agentic":
         return load_applied_compute(
             trace,

@@ -1,0 +1,174 @@
+"""The hand-off actor: takes every request of a disaggregated cluster from arrival to its end.
+
+Source first: the prompt is built, then a destination is reserved, the KV is transferred, the destination activated and
+the source released. All of it happens as actions in one queue, in the hand-off phase.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.names import CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL
+from actors.runtime import SimActor, handles
+from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
+from messages.handoff import (
+    ActivateDestination,
+    DestinationActivated,
+    DestinationFailed,
+    DestinationReserved,
+    HandoffRequest,
+    Milestone,
+    MilestoneReached,
+    ReleaseSource,
+    RequestEnded,
+    SourceReleased,
+    StartTransfer,
+    TransferCompleted,
+)
+from messages.passes import PassOutputs
+from messages.requests import PlaceRequest, Request, Status
+from messages.spec import RankSpec
+
+
+class TransferModel:
+    """How long the KV of a prompt travels. Parameters are those of the prefill ranks.
+
+    handoff_latency_ms: the delay where they give no bytes and bandwidth.
+    """
+
+    def __init__(self, rank: RankSpec, handoff_latency_ms: float) -> None:
+        self._bytes_per_token = rank.kv_transfer_bytes_per_token or rank.kv_bytes_per_token
+        self._bandwidth = rank.kv_transfer_bandwidth
+        self._whole_prompt = rank.kv_transfer_timing_mode == "full_prompt"
+        self._latency_ms = handoff_latency_ms
+
+    def delay_ms(self, prompt_tokens: int, fresh_tokens: int) -> float:
+        """Time to transfer a prompt of which the destination lacks `fresh_tokens`, whole blocks."""
+        if not self._bytes_per_token or not self._bandwidth:
+            return self._latency_ms
+        tokens = prompt_tokens if self._whole_prompt else fresh_tokens
+        return float(tokens) * float(self._bytes_per_token) / (self._bandwidth * 1e9) * 1000.0
+
+
+class _Handoff(msgspec.Struct):
+    """A request under way. Workers are known by name and rank once they are chosen."""
+
+    request: Request
+    source: tuple[str, int] | None = None
+    destination: tuple[str, int] | None = None
+    fresh_tokens: int = 0
+    ended: RequestEnded | None = None
+    released: bool = False
+
+
+class HandoffActor(SimActor):
+    """Owns the state of every hand-off; `transfers` tells how long KV travels."""
+
+    def __init__(self, transfers: TransferModel) -> None:
+        super().__init__()
+        self._transfers = transfers
+        self._handoffs: dict[int, _Handoff] = {}
+
+    @handles(HandoffRequest)
+    def begin(self, message: HandoffRequest, envelope: Envelope) -> Reply:
+        request = message.request
+        self._handoffs[request.ordinal] = _Handoff(request)
+        # The prefill rank builds the prompt and samples one token at most, which nobody sees.
+        hidden = msgspec.structs.replace(request, output_tokens=min(request.output_tokens, 1))
+        return Reply(outbox=(_action(PREFILL.router, PlaceRequest(hidden), envelope),))
+
+    @handles(PassOutputs)
+    def follow(self, message: PassOutputs, envelope: Envelope) -> Reply:
+        outbox: list[Outgoing] = []
+        for terminal in message.terminals:
+            handoff = self._handoffs[terminal.ordinal]
+            if message.pool == DECODE.label:
+                # A rejected destination can end here too, with the tokens it has.
+                outbox.append(Outgoing(CLIENT, RequestEnded(terminal.ordinal, terminal.status, terminal.reason)))
+                handoff.ended = RequestEnded(terminal.ordinal, terminal.status, terminal.reason)
+                self._forget_if_over(terminal.ordinal)
+                continue
+            handoff.source = (envelope.sender, message.dp_rank)
+            if terminal.status is Status.COMPLETED:
+                outbox.append(Outgoing(COLLECTOR, MilestoneReached(terminal.ordinal, Milestone.SOURCE_HELD)))
+                outbox.append(_action(DECODE.router, PlaceRequest(handoff.request), envelope))
+            else:
+                outbox += self._give_up(handoff, terminal.status, terminal.reason, envelope)
+        return Reply(outbox=outbox) if outbox else NOTHING
+
+    @handles(DestinationReserved)
+    def reserved(self, message: DestinationReserved, envelope: Envelope) -> Reply:
+        handoff = self._handoffs[message.ordinal]
+        handoff.destination = (envelope.sender, message.dp_rank)
+        handoff.fresh_tokens = message.fresh_tokens
+        milestone = MilestoneReached(message.ordinal, Milestone.DESTINATION_RESERVED)
+        return Reply(
+            outbox=(Outgoing(COLLECTOR, milestone), _action(HANDOFF, StartTransfer(message.ordinal), envelope))
+        )
+
+    @handles(DestinationFailed)
+    def failed(self, message: DestinationFailed, envelope: Envelope) -> Reply:
+        handoff = self._handoffs[message.ordinal]
+        return Reply(outbox=self._give_up(handoff, Status.FAILED, message.reason, envelope))
+
+    @handles(StartTransfer)
+    def start_transfer(self, message: StartTransfer, envelope: Envelope) -> Reply:
+        handoff = self._handoffs[message.ordinal]
+        delay_ms = self._transfers.delay_ms(handoff.request.input_tokens, handoff.fresh_tokens)
+        if delay_ms <= 0.0:
+            return Reply(outbox=(self._activation(handoff, envelope),))
+        completed = TransferCompleted(message.ordinal)
+        at_ms = envelope.at_ms + delay_ms
+        return Reply(outbox=(Outgoing(HANDOFF, completed, at_ms, Phase.TRANSFERS, message.ordinal),))
+
+    @handles(TransferCompleted)
+    def transferred(self, message: TransferCompleted, envelope: Envelope) -> Reply:
+        return Reply(outbox=(self._activation(self._handoffs[message.ordinal], envelope),))
+
+    @handles(ActivateDestination, ReleaseSource)
+    def queue_again(self, message: ActivateDestination | ReleaseSource, envelope: Envelope) -> Reply:
+        """A worker was in the middle of a pass, which has ended now."""
+        return Reply(outbox=(_action(envelope.sender, message, envelope),))
+
+    @handles(DestinationActivated)
+    def activated(self, message: DestinationActivated, envelope: Envelope) -> Reply:
+        handoff = self._handoffs[message.ordinal]
+        milestone = MilestoneReached(message.ordinal, Milestone.DESTINATION_ACTIVATED)
+        return Reply(outbox=(Outgoing(COLLECTOR, milestone), self._release(handoff, envelope)))
+
+    @handles(SourceReleased)
+    def released(self, message: SourceReleased, envelope: Envelope) -> Reply:
+        handoff = self._handoffs[message.ordinal]
+        handoff.released = True
+        given_up = handoff.ended if handoff.destination is None else None
+        self._forget_if_over(message.ordinal)
+        if given_up is not None:
+            # Its place in the closed loop is free once nothing of it is left.
+            return Reply(outbox=(Outgoing(CLIENT, given_up),))
+        return Reply(outbox=(Outgoing(COLLECTOR, MilestoneReached(message.ordinal, Milestone.SOURCE_RELEASED)),))
+
+    def _give_up(self, handoff: _Handoff, status: Status, reason: str | None, envelope: Envelope) -> list[Outgoing]:
+        handoff.ended = RequestEnded(handoff.request.ordinal, status, reason)
+        return [Outgoing(COLLECTOR, handoff.ended), self._release(handoff, envelope)]
+
+    def _activation(self, handoff: _Handoff, envelope: Envelope) -> Outgoing:
+        assert handoff.destination is not None
+        worker, dp_rank = handoff.destination
+        return _action(worker, ActivateDestination(handoff.request.ordinal, dp_rank), envelope)
+
+    def _release(self, handoff: _Handoff, envelope: Envelope) -> Outgoing:
+        assert handoff.source is not None
+        worker, dp_rank = handoff.source
+        return _action(worker, ReleaseSource(handoff.request.ordinal, dp_rank), envelope)
+
+    def _forget_if_over(self, ordinal: int) -> None:
+        handoff = self._handoffs[ordinal]
+        if handoff.released and handoff.ended is not None:
+            del self._handoffs[ordinal]
+
+
+def _action(receiver: str, message: Any, envelope: Envelope) -> Outgoing:
+    """An action at the end of the queue."""
+    return Outgoing(receiver, message, envelope.at_ms, Phase.HANDOFF)

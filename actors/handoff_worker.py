@@ -1,0 +1,120 @@
+"""Workers of the two pools of a disaggregated cluster: what they do for hand-offs beside their passes."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from actors.names import HANDOFF, PoolNames
+from actors.runtime import handles
+from actors.worker import Worker
+from engines.data_parallel import HandoffGroup
+from messages.envelope import NOTHING, Envelope, Outgoing, Reply
+from messages.handoff import (
+    ActivateDestination,
+    DestinationActivated,
+    DestinationFailed,
+    DestinationReserved,
+    ReleaseSource,
+    ReserveDestination,
+    SourceReleased,
+)
+from messages.passes import AbandonHead, PassOutputs, StartPass
+
+
+class HandoffWorker(Worker):
+    """Applies actions between passes: those that come during one are sent back for the hand-off queue at its end."""
+
+    _follower = HANDOFF
+
+    def __init__(
+        self,
+        names: PoolNames,
+        worker_id: int,
+        scheduler_ids: tuple[int, ...],
+        engine: HandoffGroup,
+        *,
+        tell_router: bool = True,
+    ) -> None:
+        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        self._group = engine
+        self._deferred: dict[int, list[Any]] = {}
+
+    @handles(AbandonHead)
+    def abandon_head(self, message: AbandonHead, envelope: Envelope) -> Reply:
+        outputs = self._group.abandon_head()
+        if outputs is None:
+            return NOTHING
+        outbox = self._publish_rank(self._outputs(outputs, array("d", (envelope.at_ms,))))
+        return Reply(outbox=outbox, offering=self._engine.has_work)
+
+    def _defer(self, dp_rank: int, message: Any) -> None:
+        self._deferred.setdefault(dp_rank, []).append(message)
+
+    def _publish(self, ended: dict[int, PassOutputs]) -> list[Outgoing]:
+        outbox: list[Outgoing] = []
+        for dp_rank in range(len(self._scheduler_ids)):
+            outbox += [Outgoing(HANDOFF, message) for message in self._deferred.pop(dp_rank, ())]
+            if dp_rank in ended:
+                outbox += self._publish_rank(ended[dp_rank])
+            outbox += self._after_pass(dp_rank)
+        return outbox
+
+    def _after_pass(self, dp_rank: int) -> list[Outgoing]:
+        """What a rank does at the end of a pass of its worker, whether it took part or not."""
+        return []
+
+
+class PrefillWorker(HandoffWorker):
+    """Builds prompts and holds their KV until it has been handed over."""
+
+    @handles(ReleaseSource)
+    def release_source(self, message: ReleaseSource, envelope: Envelope) -> Reply:
+        if self._in_flight is not None:
+            self._defer(message.dp_rank, message)
+            return NOTHING
+        self._group.release_source(message.dp_rank, message.ordinal)
+        return Reply(outbox=(Outgoing(HANDOFF, SourceReleased(message.ordinal)),), offering=self._engine.has_work)
+
+
+class DecodeWorker(HandoffWorker):
+    """Takes prompts over and generates their outputs."""
+
+    @handles(ReserveDestination)
+    def reserve(self, message: ReserveDestination, envelope: Envelope) -> Reply:
+        reason = self._group.reserve(message.dp_rank, message.request)
+        if reason is not None:
+            return Reply(outbox=(Outgoing(HANDOFF, DestinationFailed(message.request.ordinal, reason)),))
+        if self._in_flight is None:
+            return Reply(outbox=self._try_reserve(message.dp_rank))
+        return self._cut(envelope) if self._group.wants_pass_end else NOTHING
+
+    @handles(ActivateDestination)
+    def activate(self, message: ActivateDestination, envelope: Envelope) -> Reply:
+        cut = self._cut(envelope) if self._in_flight is not None else NOTHING
+        if self._in_flight is not None:
+            self._defer(message.dp_rank, message)
+            return cut
+        self._group.activate(message.dp_rank, message.ordinal)
+        activated = Outgoing(HANDOFF, DestinationActivated(message.ordinal))
+        outbox = [*cut.outbox, activated, *self._try_reserve(message.dp_rank)]
+        return Reply(outbox=outbox, offering=self._engine.has_work, revoke=cut.revoke)
+
+    def _attempt_again(self, envelope: Envelope) -> Reply:
+        # The end of an attempt is the end of a pass: every rank may grant a reservation.
+        tried = self._group.wants_pass_end
+        reserved = [outgoing for dp_rank in range(len(self._scheduler_ids)) for outgoing in self._try_reserve(dp_rank)]
+        if tried and not reserved:
+            # Now it is known that no reservation will help those who wait.
+            return self.start_pass(StartPass(), envelope)
+        return Reply(outbox=reserved, offering=True)
+
+    def _try_reserve(self, dp_rank: int) -> list[Outgoing]:
+        reservation = self._group.try_reserve(dp_rank)
+        if reservation is None:
+            return []
+        reserved = DestinationReserved(reservation.ordinal, dp_rank, reservation.fresh_tokens)
+        return [Outgoing(HANDOFF, reserved)]
+
+    def _after_pass(self, dp_rank: int) -> list[Outgoing]:
+        return self._try_reserve(dp_rank)
