@@ -217,8 +217,7 @@ def _input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
     names = []
     if isinstance(spec.workload, TraceWorkload):
         names.append(spec.workload.path)
-    if isinstance(spec.engine.rank.timing_model, ExternalTiming):
-        names.append(spec.engine.rank.timing_model.config.path)
+    names += [rank.timing_model.config.path for rank in spec.ranks if isinstance(rank.timing_model, ExternalTiming)]
     return [base_dir / name for name in names]
 
 

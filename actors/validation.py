@@ -20,10 +20,11 @@ def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
     if spec is not None:
         found, warnings = check_workload(spec, base_dir)
         findings += found
-        try:
-            build_timing(spec.engine.rank.timing_model, base_dir)
-        except InputError as error:
-            findings += error.findings
+        for rank in spec.ranks:
+            try:
+                build_timing(rank.timing_model, base_dir)
+            except InputError as error:
+                findings += [finding for finding in error.findings if finding not in findings]
     if findings:
         raise InputError(*findings)
     return warnings

@@ -356,9 +356,14 @@ class ReplaySpec(_Strict, frozen=True):
     strict: bool = False
 
     @property
+    def ranks(self) -> list[RankSpec]:
+        """The ranks of all pools."""
+        if isinstance(self.topology, AggregatedTopology):
+            return [self.engine.rank]
+        return [self.engine.role(self.engine.prefill).rank, self.engine.role(self.engine.decode).rank]
+
+    @property
     def prompt_rank(self) -> RankSpec:
         """The rank whose block size and cache the prompts of the workload are cut to."""
-        if isinstance(self.topology, AggregatedTopology):
-            return self.engine.rank
-        prefill, decode = self.engine.role(self.engine.prefill).rank, self.engine.role(self.engine.decode).rank
-        return msgspec.structs.replace(decode, num_gpu_blocks=max(prefill.num_gpu_blocks, decode.num_gpu_blocks))
+        *_, decode = self.ranks
+        return msgspec.structs.replace(decode, num_gpu_blocks=max(rank.num_gpu_blocks for rank in self.ranks))

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
+from messages.spec import (
+    DisaggregatedTopology,
+    EngineSpec,
+    InlineRequest,
+    ReplaySpec,
+    SyntheticWorkload,
+    TraceWorkload,
+)
 
 _MOST_GROUPS = 2**32
 _LONGEST_GAP = 37.0
@@ -19,9 +26,51 @@ def check_spec(spec: ReplaySpec) -> list[str]:
     findings = check_source(spec.requests is not UNSET, spec.workload is not UNSET)
     if spec.workload is not UNSET:
         findings += check_workload_values(spec.workload, spec.max_in_flight)
+    if isinstance(spec.topology, DisaggregatedTopology):
+        findings += _check_roles(spec.engine)
+        if spec.requests is not UNSET:
+            findings += check_requests(spec.requests, None) + _check_no_ranks(spec.requests)
+        return findings
+    for name in ("prefill", "decode"):
+        if getattr(spec.engine, name) is not None:
+            findings.append(f"engine.{name}: an aggregated topology has no such pool; remove it")
     if spec.requests is not UNSET:
         findings += check_requests(spec.requests, spec.engine.dp_size)
+        findings += [
+            f"requests[{index}].prefill_dp_rank: an aggregated topology has no prefill ranks; remove it"
+            for index, request in enumerate(spec.requests)
+            if request.prefill_dp_rank is not None
+        ]
     return findings
+
+
+def _check_roles(engine: EngineSpec) -> list[str]:
+    """Return the findings about the engines of two pools that must fit each other."""
+    prefill, decode = engine.role(engine.prefill).rank, engine.role(engine.decode).rank
+    findings = []
+    if prefill.backend != decode.backend:
+        findings.append(
+            f"engine.decode.rank.backend: both pools must have the same backend, "
+            f"got {prefill.backend} for prefill and {decode.backend} for decode"
+        )
+    if prefill.tokens_per_block != decode.tokens_per_block:
+        findings.append(
+            f"engine.decode.rank.block_size: both pools must have the same block size, "
+            f"got {prefill.tokens_per_block} for prefill and {decode.tokens_per_block} for decode"
+        )
+    if "sglang" in (prefill.backend, decode.backend):
+        findings.append("topology.kind: this version supports disaggregated clusters of vllm and trtllm, not of sglang")
+    return findings
+
+
+def _check_no_ranks(requests: Sequence[InlineRequest]) -> list[str]:
+    """Return a finding per request that asks for a rank, which only an aggregated cluster heeds."""
+    return [
+        f"requests[{index}].{name}: this version heeds ranks in an aggregated topology only; remove it"
+        for index, request in enumerate(requests)
+        for name in ("dp_rank", "prefill_dp_rank")
+        if getattr(request, name) is not None
+    ]
 
 
 def check_source(has_requests: bool, has_workload: bool) -> list[str]:
@@ -123,8 +172,6 @@ def check_requests(requests: Sequence[InlineRequest | None], dp_size: int | None
         if request is None:
             continue
         path = f"requests[{index}]"
-        if request.prefill_dp_rank is not None:
-            findings.append(f"{path}.prefill_dp_rank: an aggregated topology has no prefill ranks; remove it")
         if request.dp_rank is not None and dp_size is not None and request.dp_rank >= dp_size:
             expected = f"an integer in 0..{dp_size - 1} (engine.dp_size is {dp_size})"
             findings.append(f"{path}.dp_rank: expected {expected}, got {request.dp_rank}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from typing import Any
 
 from actors import replay
 from actors.emission import EmittingRequests
 from messages.envelope import Envelope
+from messages.handoff import MilestoneReached, RequestEnded
 from messages.passes import PassCompleted, PassOutputs
 from messages.report import ReplayReport
 
@@ -35,6 +37,23 @@ def cluster(
     }
 
 
+def two_pools(
+    spec: dict[str, Any], *, prefill: int = 1, decode: int = 1, latency_ms: float = 0.0, **decode_rank: Any
+) -> dict[str, Any]:
+    """The same requests on a prefill and a decode pool; `decode_rank` is what decode ranks have different."""
+    rank = spec["engine"]["rank"]
+    return {
+        **spec,
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": prefill},
+            "decode": {"initial_workers": decode},
+            "handoff_latency_ms": latency_ms,
+        },
+        "engine": {"prefill": {"rank": rank}, "decode": {"rank": {**rank, **decode_rank}}},
+    }
+
+
 def messages_of(spec: dict[str, Any], **options: Any) -> tuple[list[Line], ReplayReport]:
     """Every message of a run in the order of delivery, and the report."""
     log: list[Line] = []
@@ -45,16 +64,16 @@ def messages_of(spec: dict[str, Any], **options: Any) -> tuple[list[Line], Repla
 
 
 class _Emitted:
-    """Who emitted in the passes of outputs, which go to several actors one after the other."""
+    """Who emitted in the passes of outputs, which go from a worker to several actors one after the other."""
 
     def __init__(self) -> None:
-        self._requests = EmittingRequests()
+        self._requests: defaultdict[str, EmittingRequests] = defaultdict(EmittingRequests)
         self._outputs: PassOutputs | None = None
         self._last: tuple[int, ...] = ()
 
-    def __call__(self, outputs: PassOutputs) -> tuple[int, ...]:
+    def __call__(self, worker: str, outputs: PassOutputs) -> tuple[int, ...]:
         if outputs is not self._outputs:
-            self._outputs, self._last = outputs, self._requests.update(outputs)
+            self._outputs, self._last = outputs, self._requests[worker].update(outputs)
         return self._last
 
 
@@ -64,9 +83,13 @@ def _line(envelope: Envelope, names: dict[int, str], emitted: _Emitted) -> Line:
         names[message.ordinal] = message.request_id
     what = type(message).__name__
     if isinstance(message, PassOutputs):
-        what += _outputs(message, names, emitted(message))
+        what += _outputs(message, names, emitted(envelope.sender, message))
     elif isinstance(message, PassCompleted) and message.passes > 1:
         what += f" x{message.passes}"
+    elif isinstance(message, MilestoneReached):
+        what = f"{message.milestone.name} {names[message.ordinal]}"
+    elif isinstance(message, RequestEnded):
+        what += f" {message.status} {names[message.ordinal]}"
     elif hasattr(message, "ordinal"):
         what += f" {names[message.ordinal]}"
     elif hasattr(message, "request"):

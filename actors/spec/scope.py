@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+_NEUTRAL_IN_ENGINE: dict[str, tuple[Any, ...]] = {
+    "num_gpu_blocks_is_explicit": (False, True),
+    "kv_eviction_policy": ("lru",),
+    "prefill_context_parallel_size": (1,),
+    "rank.sglang": (None,),
+    "rank.trtllm": (None,),
+    "rank.kv_cache_bytes_per_token": (None,),
+    "rank.kv_cache_capacity_bytes": (None,),
+    "rank.kv_cache_groups": (None,),
+    "rank.native_host_offload": (None,),
+    "rank.g3_offload": (None,),
+    "rank.state_cache": (None,),
+    "rank.prefix_match_unit": (None,),
+}
+
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "engine": (None,),
     "sla": (None,),
@@ -13,19 +28,14 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "encoder": (None,),
     "engine.prefill": (None,),
     "engine.decode": (None,),
-    "engine.num_gpu_blocks_is_explicit": (False, True),
-    "engine.kv_eviction_policy": ("lru",),
-    "engine.prefill_context_parallel_size": (1,),
-    "engine.rank.sglang": (None,),
-    "engine.rank.trtllm": (None,),
     "engine.rank.worker_type": ("aggregated",),
-    "engine.rank.kv_cache_bytes_per_token": (None,),
-    "engine.rank.kv_cache_capacity_bytes": (None,),
-    "engine.rank.kv_cache_groups": (None,),
-    "engine.rank.native_host_offload": (None,),
-    "engine.rank.g3_offload": (None,),
-    "engine.rank.state_cache": (None,),
-    "engine.rank.prefix_match_unit": (None,),
+    "engine.prefill.rank.worker_type": ("prefill",),
+    "engine.decode.rank.worker_type": ("decode",),
+    **{
+        f"{engine}.{name}": neutral
+        for engine in ("engine", "engine.prefill", "engine.decode")
+        for name, neutral in _NEUTRAL_IN_ENGINE.items()
+    },
     "adapters.placement.config": ({},),
     "adapters.scaling.config": ({},),
     "workload.agentic_lanes": (None,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,36 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=200, deadline=None)
 @given(spec=specs(), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
 def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
+    _assert_merged_equals_stepped(spec, trace, policy)
+
+
+@st.composite
+def two_pool_specs(draw: st.DrawFn) -> dict[str, Any]:
+    """As `specs`, with a decode pool that has a cache and limits of its own."""
+    spec = draw(specs())
+    prefill = spec["engine"]
+    if draw(st.booleans()):
+        prefill["rank"] |= {
+            "kv_transfer_bytes_per_token": draw(st.sampled_from((1_000_000, 131_072))),
+            "kv_transfer_bandwidth": draw(st.sampled_from((1.0, 2.0, 40.0))),
+            "kv_transfer_timing_mode": draw(st.sampled_from(("full_prompt", "destination_missing"))),
+        }
+    decode = {
+        "rank": prefill["rank"] | {"num_gpu_blocks": draw(st.integers(2, 60)), "max_num_seqs": draw(st.integers(1, 6))},
+        "dp_size": draw(st.integers(1, 2)),
+    }
+    workers = [{"initial_workers": draw(st.integers(1, 2))} for _ in range(2)]
+    topology = {"kind": "disaggregated", "prefill": workers[0], "decode": workers[1]}
+    return {**spec, "topology": topology, "engine": {"prefill": prefill, "decode": decode}}
+
+
+@settings(max_examples=150, deadline=None)
+@given(spec=two_pool_specs(), trace=traces())
+def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
+    _assert_merged_equals_stepped(spec, trace, "of the spec")
+
+
+def _assert_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "spec.json").write_text(json.dumps(spec))
@@ -171,14 +201,14 @@ def _passes(log: list[Envelope]) -> list[Entry]:
     entries: list[Entry] = []
     # The ranks of a worker start together, so the outputs of each tell of the same starts.
     starts: set[Entry] = set()
-    emitting = EmittingRequests()
+    emitting: defaultdict[str, EmittingRequests] = defaultdict(EmittingRequests)
     for envelope in log:
         message = envelope.message
         if isinstance(message, StartPass):
             starts.add((envelope.at_ms, envelope.receiver, "start"))
         elif isinstance(message, PassOutputs) and envelope.receiver == "collector":
             worker = envelope.sender
-            emitted = sorted(emitting.update(message))
+            emitted = sorted(emitting[worker].update(message))
             last = len(message.ends_ms) - 1
             for index, end_ms in enumerate(message.ends_ms):
                 if index < last:

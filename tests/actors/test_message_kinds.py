@@ -8,10 +8,13 @@ import msgspec
 import pytest
 
 from actors.collector import Collector
+from actors.handoff import HandoffActor
+from actors.handoff_worker import DecodeWorker, PrefillWorker
 from actors.pool import Pool
 from actors.routing.router import Router
 from actors.worker import Worker
 from actors.workload.client import Client
+from messages.handoff import HandoffMessage
 from messages.passes import PassMessage
 from messages.report import ConcludeRun
 from messages.requests import ArrivalMessage, PlacementMessage
@@ -19,10 +22,10 @@ from messages.scaling import PoolMessage
 
 KINDS = [
     kind
-    for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage)
+    for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage, HandoffMessage)
     for kind in typing.get_args(conversation)
 ] + [ConcludeRun]
-ACTORS = (Client, Router, Worker, Pool, Collector)
+ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Collector)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

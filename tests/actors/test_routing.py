@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from actors.names import AGGREGATED
 from actors.routing.placement import Decision, Placement
 from actors.routing.round_robin import RoundRobin
 from actors.routing.router import Router
@@ -174,7 +175,7 @@ def test_round_robin_without_a_worker_is_an_error() -> None:
 
 
 def test_the_router_passes_changes_of_the_topology_on() -> None:
-    router = start_actor("cooperative", Router, RoundRobin())
+    router = start_actor("cooperative", Router, AGGREGATED, RoundRobin())
 
     def tell(message: object) -> list[Outgoing]:
         reply: Reply = router.ask(Envelope(1.0, 1, Phase.ADMISSION, 0, 0, "test", "router", message))

@@ -37,7 +37,10 @@ CONTENTS: list[tuple[str, str]] = [
         json.dumps({**GOOD, "engine": {"rank": {"backend": "tgi"}}}),
         'unknown backend "tgi"; expected "sglang" or "trtllm" or "vllm"',
     ),
-    (json.dumps({**GOOD, "topology": {"kind": "star"}}), 'unknown kind "star"; expected "aggregated"'),
+    (
+        json.dumps({**GOOD, "topology": {"kind": "star"}}),
+        'unknown kind "star"; expected "aggregated" or "disaggregated"',
+    ),
     (
         json.dumps({"topology": TOPOLOGY, "workload": {"kind": "trace", "path": "t", "format": "csv"}}),
         'unknown format "csv"; expected "applied_compute_agentic" or "mooncake"',

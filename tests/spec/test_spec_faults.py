@@ -38,6 +38,11 @@ def findings_of(source: Any) -> list[str]:
     return [finding.removeprefix("spec: ") for finding in caught.value.findings]
 
 
+def two_pools(**parts: Any) -> dict[str, Any]:
+    pool = {"initial_workers": 1}
+    return {"topology": {"kind": "disaggregated", "prefill": pool, "decode": pool, **parts}}
+
+
 def rank(**fields: Any) -> dict[str, Any]:
     return {"engine": {"rank": fields}}
 
@@ -55,11 +60,14 @@ TOO_LATE = "leads to a time beyond the range of numbers; use a less extreme valu
 
 ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"topology": ...}, "topology: missing; it is required"),
-    ({"topology": {"workers": {"initial_workers": 1}}}, 'topology.kind: missing; expected "aggregated"'),
-    ({"topology": {"kind": "ring"}}, 'topology.kind: unknown kind "ring"; expected "aggregated"'),
     (
-        {"topology": {"kind": "disaggregated", "prefill": {}, "decode": {}}},
-        'topology.kind: this version does not support kind "disaggregated"; expected "aggregated"',
+        {"topology": {"workers": {"initial_workers": 1}}},
+        'topology.kind: missing; expected "aggregated" or "disaggregated"',
+    ),
+    ({"topology": {"kind": "ring"}}, 'topology.kind: unknown kind "ring"; expected "aggregated" or "disaggregated"'),
+    (
+        {"topology": {"kind": "disaggregated", "prefill": {"initial_workers": 1}}},
+        "topology.decode: missing; it is required",
     ),
     (
         {"topology": {"kind": "aggregated", "workers": {"initial_workers": 0}}},
@@ -126,6 +134,27 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         "engine.rank: prefill_schedule_interval is supported only for backend vllm",
     ),
     (rank(prefill_decode_interval=2), "engine.rank: prefill_decode_interval is supported only for backend sglang"),
+    (
+        {**two_pools(), "engine": {"decode": {"rank": {"backend": "trtllm", "block_size": 64}}}},
+        "engine.decode.rank.backend: both pools must have the same backend, got vllm for prefill and trtllm for decode",
+    ),
+    (
+        {**two_pools(), "engine": {"prefill": {"rank": {"block_size": 16}}}},
+        "engine.decode.rank.block_size: both pools must have the same block size, got 16 for prefill and 64 for decode",
+    ),
+    (
+        {"engine": {"decode": {"rank": {}}}},
+        "engine.decode: an aggregated topology has no such pool; remove it",
+    ),
+    (
+        {**two_pools(), "requests": [row(dp_rank=0)]},
+        "requests[0].dp_rank: this version heeds ranks in an aggregated topology only; remove it",
+    ),
+    (
+        {**two_pools(), "engine": {"prefill": {"rank": {"worker_type": "decode"}}}},
+        'engine.prefill.rank.worker_type: this version supports only "prefill", got "decode"',
+    ),
+    ({**two_pools(handoff_latency_ms=-1)}, "topology.handoff_latency_ms: expected a number >= 0, got -1"),
     ({"engine": {"tensor_parallel_size": 0}}, "engine.tensor_parallel_size: expected an integer >= 1, got 0"),
     ({"engine": []}, "engine: expected an object, got a list"),
     (
