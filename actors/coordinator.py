@@ -157,8 +157,8 @@ class Coordinator:
                 self.now_ms, self._round, self._phase, key, self._next_seq_no, receiver, receiver, StartPass()
             )
             reply = self._ask(envelope)
-            if reply.exhausted:
-                raise ReplayError(_LIVELOCK.format(self._in_flight))
+            if reply.exhausted is not None:
+                raise ReplayError(_LIVELOCK.format(reply.exhausted))
             if not reply.outbox:
                 # Without effect: neither numbered nor observed, and the offer stands.
                 set_aside.append(key)

@@ -34,10 +34,13 @@ class Worker(SimActor):
         self._passes = 0
         """How many passes of the run in flight will take place."""
         self._pass_id = 0
+        self._requests = 0
+        """Requests that were accepted and have not ended."""
 
     @handles(Dispatch)
     def accept_request(self, message: Dispatch, envelope: Envelope) -> Reply:
         self._engine.submit(message.dp_rank, message.request)
+        self._requests += 1
         current = self._in_flight
         if current is None:
             return Reply(offering=True)
@@ -49,7 +52,7 @@ class Worker(SimActor):
     def start_pass(self, message: StartPass, envelope: Envelope) -> Reply:
         begun = self._engine.begin_pass(envelope.at_ms)
         if begun.exhausted:
-            return Reply(exhausted=True)
+            return Reply(exhausted=self._requests)
         if not begun.has_effect:
             return Reply(offering=True)
         self._in_flight = begun
@@ -120,5 +123,6 @@ class Worker(SimActor):
                 outbox.append(Outgoing(ROUTER, outputs))
             outbox.append(Outgoing(COLLECTOR, outputs))
             if rank.terminals:
+                self._requests -= len(rank.terminals)
                 outbox.append(Outgoing(CLIENT, outputs))
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=revoke)

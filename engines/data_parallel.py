@@ -42,27 +42,21 @@ class RankGroup:
         self._active = [rank for rank in self._ranks if rank.has_work]
         while True:
             formed = [rank.begin_pass(now_ms, self._wave) for rank in self._active]
-            runs = [planned.steps_ms for planned in formed if planned.steps_ms is not None]
-            if len(runs) == len(formed):
-                ends_ms = self._run(now_ms, runs)
+            steps_ms = _common_run(formed)
+            if steps_ms is not None:
                 # An idle rank can be given work that it does not start before the group's next pass.
                 cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
-                return Pass(ends_ms, cut_on_submit=cut_on_submit)
-            prefilled = any(planned.prefilled for planned in formed)
-            worked = any(planned.worked for planned in formed)
+                return Pass(self._ends_of_run(now_ms, steps_ms), cut_on_submit=cut_on_submit)
+            single = formed[0] if len(formed) == 1 else _slowest(formed, now_ms)
             for rank in self._ranks:
-                rank.group_formed(prefilled=prefilled, worked=worked)
-            has_effect = any(planned.has_effect for planned in formed)
-            if has_effect or not any(planned.retry for planned in formed):
+                rank.group_formed(prefilled=single.prefilled, worked=single.worked)
+            if single.has_effect:
                 break
-            self._wave += 1
-        if not has_effect:
             # Every attempt counts as a pass of the group.
             self._wave += 1
-        end_ms = max([_end_ms(planned, now_ms) for planned in formed])
-        # A rank without effect can wait for as long as others have some.
-        exhausted = any(planned.exhausted and planned.has_effect >= has_effect for planned in formed)
-        return Pass(array("d", (end_ms,)), has_effect=has_effect, exhausted=exhausted)
+            if not single.retry:
+                break
+        return Pass(array("d", (single.end_ms,)), has_effect=single.has_effect, exhausted=single.exhausted)
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
         outputs = tuple([rank.end_pass(passes) for rank in self._active])
@@ -98,10 +92,13 @@ def _slowest(formed: list[RankPass], now_ms: float) -> RankPass:
     ends_ms = [
         planned.end_ms if planned.steps_ms is None else now_ms + float(planned.steps_ms[0]) for planned in formed
     ]
+    has_effect = any(planned.has_effect for planned in formed)
     return RankPass(
         max(ends_ms),
-        has_effect=any(planned.has_effect for planned in formed),
-        exhausted=any(planned.exhausted for planned in formed),
+        has_effect=has_effect,
+        # A rank that comes to nothing waits for as long as others get on.
+        exhausted=any(planned.exhausted and planned.has_effect == has_effect for planned in formed),
         prefilled=any(planned.prefilled for planned in formed),
         worked=any(planned.worked for planned in formed),
+        retry=any(planned.retry for planned in formed),
     )

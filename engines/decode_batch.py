@@ -5,6 +5,9 @@ from __future__ import annotations
 import heapq
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engines.block_pool import NO_MATCH, BlockPool
 from engines.metrics import Lengths
 from engines.sequence import Sequence
@@ -106,6 +109,12 @@ class LockstepBatch(Generic[S]):
         if first + rest > self._block_size:
             needed += sum(self._crossings[: first + rest - self._block_size])
         return needed + rounds * len(self._members)
+
+    def blocks_needed_each(self, passes: int) -> NDArray[np.int64]:
+        """`blocks_needed` of 0, 1, ... `passes` - 1 passes."""
+        crossings = np.array(self._crossings, np.int64)
+        taken = crossings[np.arange(self.passes, self.passes + passes) % self._block_size]
+        return np.concatenate((np.zeros(1, np.int64), np.add.accumulate(taken[:-1])))
 
     def affordable(self, passes: int, blocks: int) -> int:
         """The most passes, up to `passes`, that need at most `blocks` blocks."""

@@ -56,6 +56,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
         a run; `end_ms` has no meaning then.
     has_effect, cut_on_submit, exhausted: see `Pass`.
     prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
+    retry: this was an attempt without effect, and the next one at the same time can turn out differently.
     """
 
     end_ms: float
@@ -65,6 +66,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
     exhausted: bool = False
     prefilled: bool = False
     worked: bool = True
+    retry: bool = False
 
 
 class RankOutputs(msgspec.Struct, frozen=True, gc=False):

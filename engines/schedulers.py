@@ -8,6 +8,7 @@ import msgspec
 
 from engines.data_parallel import RankGroup
 from engines.engine import Engine, EngineOptions, RankScheduler
+from engines.sglang import SglangScheduler
 from engines.timing.durations import Durations
 from engines.trtllm import TrtllmScheduler
 from engines.vllm import VllmScheduler
@@ -15,6 +16,7 @@ from messages.spec import EngineSpec, RankSpec
 
 SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], RankScheduler]] = {
     "vllm": VllmScheduler,
+    "sglang": SglangScheduler,
     "trtllm": TrtllmScheduler,
 }
 

@@ -50,7 +50,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     outbox: messages to send, in order. For a start of a pass, an empty one means that it had no effect.
     offering: whether the actor now holds a standing offer to start a pass.
     revoke: the latest envelope due later that the actor sent to itself must not be released any more.
-    exhausted: the actor would go on for ever without any progress; the run must fail.
+    exhausted: how many requests an actor holds that would go on for ever without any progress; the run must fail.
     in_flight, arrived: requests that have not ended, and requests so far, where the actor counts them.
     live_workers: provisioned workers, where the actor counts them.
     result: the answer to a question of the system's own.
@@ -59,7 +59,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     outbox: tuple[Outgoing, ...] | list[Outgoing] = ()
     offering: bool = False
     revoke: bool = False
-    exhausted: bool = False
+    exhausted: int | None = None
     in_flight: int | None = None
     arrived: int = 0
     live_workers: int | None = None

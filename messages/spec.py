@@ -187,6 +187,13 @@ class EngineSpec(_Strict, frozen=True):
     dp_size: Positive = 1
     tensor_parallel_size: Positive = 1
 
+    def __post_init__(self) -> None:
+        if self.rank.backend == "sglang" and self.rank.sglang.chunked_prefill_size < self.dp_size:
+            raise ValueError(
+                f"dp_size {self.dp_size} leaves nothing of rank.sglang.chunked_prefill_size "
+                f"{self.rank.sglang.chunked_prefill_size}, which the ranks share"
+            )
+
 
 class RoundRobinPlacement(_Strict, frozen=True):
     """Workers in turn."""
