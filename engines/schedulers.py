@@ -9,6 +9,7 @@ import msgspec
 
 from engines.data_parallel import HandoffGroup, RankGroup
 from engines.engine import Engine, EngineOptions, HandoffRank, RankScheduler, Role
+from engines.sglang import SglangScheduler
 from engines.timing.durations import Durations
 from engines.trtllm import TrtllmScheduler
 from engines.vllm import VllmScheduler
@@ -16,6 +17,7 @@ from messages.spec import RankSpec, RoleSpec
 
 SCHEDULERS: dict[str, Callable[[RankSpec, Durations, EngineOptions], RankScheduler]] = {
     "vllm": VllmScheduler,
+    "sglang": SglangScheduler,
     "trtllm": TrtllmScheduler,
 }
 

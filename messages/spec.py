@@ -215,6 +215,13 @@ class EngineSpec(_Strict, frozen=True):
         """The engine of a pool: its own, or the shared one."""
         return own or RoleSpec(rank=self.rank, dp_size=self.dp_size, tensor_parallel_size=self.tensor_parallel_size)
 
+    def __post_init__(self) -> None:
+        if self.rank.backend == "sglang" and self.rank.sglang.chunked_prefill_size < self.dp_size:
+            raise ValueError(
+                f"dp_size {self.dp_size} leaves nothing of rank.sglang.chunked_prefill_size "
+                f"{self.rank.sglang.chunked_prefill_size}, which the ranks share"
+            )
+
 
 class RoundRobinPlacement(_Strict, frozen=True):
     """Workers in turn."""

@@ -108,7 +108,12 @@ class Durations:
         return cls(model, rank.speedup_ratio, rank.decode_speedup_ratio, capacity_tokens)
 
     def prefill_ms(self, count: int, isl: int, prefix: int) -> float:
-        """Time for a prefill batch of `count` requests with `isl` tokens in all, `prefix` of them known already."""
+        """Time for a prefill batch of `count` requests with `isl` tokens in all, `prefix` of them known already.
+
+        The means are rounded down: where they coincide, it takes no time.
+        """
+        if isl // count <= prefix // count:
+            return 0.0
         raw = self._model.prefill_ms(count, isl // count, prefix // count)
         return scaled(_valid(raw, "prefill"), self._prefill_ratio)
 

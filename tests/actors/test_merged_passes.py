@@ -108,8 +108,27 @@ def traces(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> dict[str, Any]:
-    backend = draw(st.sampled_from(("vllm", "vllm", "trtllm")))
+def sglang_fields(draw: st.DrawFn, dp_size: int) -> dict[str, Any]:
+    size = draw(st.sampled_from((1, 2, 4, 8)))
+    return {
+        "block_size": size,
+        "num_gpu_blocks": draw(st.integers(20, 300)) // size,
+        "enable_chunked_prefill": True,
+        "prefill_decode_interval": draw(st.sampled_from((0, 0, 1, 3))),
+        "sglang": {
+            "schedule_policy": draw(st.sampled_from(("fifo", "lpm"))),
+            "max_prefill_tokens": draw(st.sampled_from((30, 16384))),
+            "chunked_prefill_size": dp_size * size * draw(st.sampled_from((1, 3, 8, 1024))),
+            "clip_max_new_tokens": draw(st.sampled_from((0, 3, 4096))),
+            "schedule_conservativeness": draw(st.sampled_from((0.0, 0.3, 1.0, 2.0))),
+        },
+    }
+
+
+@st.composite
+def specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]:
+    backend = draw(st.sampled_from(backends))
+    dp_size = draw(st.sampled_from((1, 1, 2, 3)))
     rank = {
         "backend": backend,
         "block_size": draw(st.sampled_from((2, 4, 8))),
@@ -124,9 +143,11 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         "speedup_ratio": draw(st.sampled_from((1.0, 1.0, 2.5))),
         "timing_model": draw(timing_models()),
     }
+    if backend == "sglang":
+        rank |= draw(sglang_fields(dp_size))
     return {
         "topology": {"kind": "aggregated", "workers": {"initial_workers": draw(st.integers(1, 3))}},
-        "engine": {"rank": rank, "dp_size": draw(st.sampled_from((1, 1, 2, 3)))},
+        "engine": {"rank": rank, "dp_size": dp_size},
         "workload": {
             "kind": "trace",
             "path": "trace.jsonl",
@@ -139,7 +160,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(spec=specs(), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
+@given(spec=specs(("vllm", "vllm", "trtllm")), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
 def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     _assert_merged_equals_stepped(spec, trace, policy)
 
@@ -147,7 +168,7 @@ def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]]
 @st.composite
 def two_pool_specs(draw: st.DrawFn) -> dict[str, Any]:
     """As `specs`, with a decode pool that has a cache and limits of its own."""
-    spec = draw(specs())
+    spec = draw(specs(("vllm", "trtllm")))
     prefill = spec["engine"]
     if draw(st.booleans()):
         prefill["rank"] |= {
@@ -168,6 +189,12 @@ def two_pool_specs(draw: st.DrawFn) -> dict[str, Any]:
 @given(spec=two_pool_specs(), trace=traces())
 def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
     _assert_merged_equals_stepped(spec, trace, "of the spec")
+
+
+@settings(max_examples=200, deadline=None)
+@given(spec=specs(("sglang",)), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
+def test_merged_equals_stepped_with_sglang(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
+    _assert_merged_equals_stepped(spec, trace, policy)
 
 
 def _assert_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:

@@ -17,7 +17,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 def trace(name: str, path: Path, workers: int, **rank: Any) -> Workload:
-    """A Mooncake trace on vLLM workers."""
+    """A Mooncake trace on workers of which each has one rank, vLLM unless `rank` says otherwise."""
     config = {"num_workers": workers, "extra_engine_args": {"engine": rank}, "trace_block_size": 512}
     spec = {
         "topology": {"kind": "aggregated", "workers": {"initial_workers": workers}},
@@ -54,6 +54,15 @@ def workloads(traces: Path) -> list[Workload]:
     return [
         *(trace(f"conversation x{workers}", conversation, workers) for workers in (1, 4, 8, 32)),
         trace("conversation x4, 2000 blocks", conversation, 4, num_gpu_blocks=2000),
+        trace("SGLang x4, pages of 1", conversation, 4, backend="sglang", num_gpu_blocks=1_048_576),
+        trace(
+            "SGLang x4, pages of 64, lpm",
+            conversation,
+            4,
+            backend="sglang",
+            block_size=64,
+            sglang={"schedule_policy": "lpm"},
+        ),
         trace("Mooncake synthetic x4", generated, 4),
         synthetic("10k 512/1024 at 20/s x4", 4, 10_000, 512, 1024, rate=20.0),
         synthetic("10k 1024/512, 256 in flight x4", 4, 10_000, 1024, 512, cap=256),

@@ -51,10 +51,13 @@ def wider_case(backend: str, seed: int, folder: Path) -> dict[str, Any]:
     lengths = [row["input_length"] for row in case["trace"]]
     if rng.random() < 0.4:
         rank["max_model_len"] = rng.randint(2, max(lengths) + 60)
-    if rng.random() < 0.3:
-        rank["enable_chunked_prefill"] = False
-    if rng.random() < 0.4:
-        rank["num_gpu_blocks"] = rng.randint(1, max(2, max(lengths) // rank["block_size"]))
+    if backend == "sglang":
+        _vary_sglang(rng, case, rank)
+    else:
+        if rng.random() < 0.3:
+            rank["enable_chunked_prefill"] = False
+        if rng.random() < 0.4:
+            rank["num_gpu_blocks"] = rng.randint(1, max(2, max(lengths) // rank["block_size"]))
     if "aic_nextn" not in rank and rng.random() < 0.2:
         rank["decode_speedup_ratio"] = rng.choice((0.0, 0.7, 3.0))
     if rng.random() < 0.3:
@@ -78,6 +81,26 @@ def wider_case(backend: str, seed: int, folder: Path) -> dict[str, Any]:
                     # Few values, so that outputs repeat each other and the numbers that hash ids are turned into.
                     row["output_token_ids"] = [rng.randrange(3) for _ in range(row["output_length"])]
     return case
+
+
+def _vary_sglang(rng: random.Random, case: dict[str, Any], rank: dict[str, Any]) -> None:
+    """Little room, small chunks, few reserved output tokens: so that requests wait, are cut and are retracted."""
+    size = rng.choice((1, 2, 3, 4, 16, 24))
+    rank["block_size"] = size
+    pages = [-(-(row["input_length"] + row["output_length"] + 1) // size) for row in case["trace"]]
+    rank["num_gpu_blocks"] = max(pages) + rng.choice((1, 2, max(pages) // 3 + 1, max(pages), 5000))
+    if rng.random() < 0.5:
+        rank["prefill_decode_interval"] = rng.choice((0, 1, 2, 3, 9))
+    if rng.random() < 0.6:
+        case["config"]["arrival_speedup_ratio"] = rng.choice((3.0, 30.0, 1000.0))
+    rank["sglang"] = {
+        "schedule_policy": rng.choice(("fifo", "lpm")),
+        # Each rank of an attention-DP group gets its share.
+        "chunked_prefill_size": size * rng.choice((3, 4, 6, 10, 100, 5000)),
+        "max_prefill_tokens": rng.choice((40, 300, 16384)),
+        "schedule_conservativeness": rng.choice((0.0, 0.1, 0.3, 1.0, 1.7)),
+        "clip_max_new_tokens": rng.choice((0, 1, 7, 60, 4096)),
+    }
 
 
 def _profile(rng: random.Random, path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 CASES = Path(__file__).parent / "cases"
 EXAMPLES = (
     *(f"engine-{number:02d}" for number in (*range(1, 29), *range(30, 34))),
+    *(f"sglang-{number:02d}" for number in range(1, 29)),
     *(f"workload-{number:02d}" for number in (*range(1, 22), 27, 28)),
     "runtime-agg-2w-simultaneous",
     "runtime-agg-3w-polynomial",
@@ -88,7 +89,8 @@ def main() -> None:
 
 def _expected(document: dict[str, Any], expected: dict[str, Any] | None) -> dict[str, Any]:
     if "expected_error" in document:
-        return {"error": document["expected_error"]}
+        # Some are recorded as the representation of the exception.
+        return {"error": document["expected_error"].removeprefix("Exception('").removesuffix("')")}
     assert expected is not None
     if "error" in expected:
         return {"error": expected["error"]["message"]}
