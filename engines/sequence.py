@@ -156,7 +156,7 @@ class Outcome(enum.Enum):
 class Batch:
     """What one pass has scheduled so far, request by request.
 
-    budget: tokens left. defer: prompts are left alone. prefills: prompt tokens count as prefill work.
+    budget: tokens left. defer: prompts are left alone.
     scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
     """
 
@@ -167,15 +167,13 @@ class Batch:
         "preemptions",
         "prefill_count",
         "prefill_tokens",
-        "prefills",
         "prefix",
         "scheduled",
     )
 
-    def __init__(self, budget: int, *, defer: bool = False, prefills: bool = True) -> None:
+    def __init__(self, budget: int, *, defer: bool = False) -> None:
         self.budget = budget
         self.defer = defer
-        self.prefills = prefills
         self.prefill_count = 0
         self.isl = 0
         self.prefix = 0
@@ -187,7 +185,7 @@ class Batch:
         """Count `used` tokens of a request against the budget and its prompt part as prefill."""
         self.scheduled[sequence] = (used, prompt_tokens, prompt_before)
         self.budget -= used
-        if prompt_tokens > 0 and self.prefills:
+        if prompt_tokens > 0:
             self.prefill_count += 1
             self.isl += prompt_before + prompt_tokens
             self.prefix += prompt_before
@@ -200,7 +198,7 @@ class Batch:
             return
         used, prompt_tokens, prompt_before = entry
         self.budget += used
-        if prompt_tokens > 0 and self.prefills:
+        if prompt_tokens > 0:
             self.prefill_count -= 1
             self.isl -= prompt_before + prompt_tokens
             self.prefix -= prompt_before

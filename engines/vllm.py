@@ -113,7 +113,7 @@ class VllmScheduler:
     def _form_pass(self, now_ms: float, wave: int) -> RankPass:
         if not self._decoders_can_advance():
             self._dissolve_decoders()
-        batch = Batch(self._budget, defer=self._defers_prefill(wave), prefills=self._role is not Role.DECODE)
+        batch = Batch(self._budget, defer=self._defers_prefill(wave))
         decoding = self._decoders.lengths_after(0)
         if decoding.count:
             self._decoders.schedule()
@@ -124,7 +124,8 @@ class VllmScheduler:
             self._capacity_bound = bool(self._waiting)
         queued = tuple(self._waiting) if self._options.capture_metrics else ()
         prefill_ms = 0.0
-        if batch.prefill_count:
+        # A decode worker rebuilds the prompts of preempted requests at no cost in time.
+        if batch.prefill_count and self._role is not Role.DECODE:
             prefill_ms = self._durations.prefill_ms(batch.prefill_count, batch.isl, batch.prefix)
 
         built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]

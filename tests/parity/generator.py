@@ -9,18 +9,27 @@ from typing import Any
 import numpy as np
 
 
-def reference_cases(backend: str, first: int, count: int, *, ranks: str) -> list[dict[str, Any]]:
-    """The first `count` aggregated cases of the reference's generator from seed `first` on.
+def reference_cases(
+    backend: str, first: int, count: int, *, ranks: str, topology: str = "aggregated"
+) -> list[dict[str, Any]]:
+    """The first `count` cases of the reference's generator from seed `first` on.
 
-    ranks: "one" or "several" (attention-DP) per worker.
+    ranks: "one" or "several" (attention-DP) per worker; in disaggregated cases the ranks of each pool are then drawn
+    here, from 1 to 3, since its generator leaves them out.
     """
     from fuzz import make_case
 
     cases: list[dict[str, Any]] = []
     seed = first
     while len(cases) < count:
-        case = make_case(seed, backend, "aggregated")
-        if ("dp_size" in case["config"]["extra_engine_args"]) == (ranks == "several"):
+        case = make_case(seed, backend, topology)
+        if topology == "disaggregated":
+            if ranks == "several":
+                rng = random.Random(f"ranks/{backend}/{seed}")
+                for pool in ("prefill", "decode"):
+                    case["config"][f"{pool}_engine_args"]["dp_size"] = rng.randint(1, 3)
+            cases.append(case)
+        elif ("dp_size" in case["config"]["extra_engine_args"]) == (ranks == "several"):
             cases.append(case)
         seed += 1
     return cases

@@ -1,0 +1,89 @@
+"""Prefill and decode pools here and on the reference: random cases, and the whole Mooncake conversation trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import replay
+from messages.errors import ReplayError
+from tests.comparison import assert_same_rows, assert_same_summary
+from tests.parity.generator import reference_cases
+from tests.parity.reference import Reference, as_spec
+from tests.parity.test_whole_trace import FIELDS
+
+MILESTONES = (
+    "prefill_admit_ms",
+    "source_held_ms",
+    "destination_reserved_ms",
+    "destination_activated_ms",
+    "source_released_ms",
+)
+
+
+@pytest.mark.parametrize("ranks", ["one", "several"])
+@pytest.mark.parametrize("backend", ["vllm", "trtllm"])
+def test_cases_of_the_references_generator(
+    backend: str, ranks: str, reference: Reference, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    first, count = request.config.getoption("--fuzz-first"), request.config.getoption("--fuzz-count")
+    # On every third or so the reference fails or goes on for ever.
+    cases = reference_cases(backend, first, 2 * count, ranks=ranks, topology="disaggregated")
+    equal = 0
+    for case, theirs in zip(cases, reference.answers(cases, 2.0), strict=True):
+        spec = as_spec(case, tmp_path)
+        try:
+            if "error" in theirs:
+                _ends_in_both_modes(spec)
+                continue
+            report = replay(spec)
+            assert_same_rows(report, theirs["per_request"])
+            assert_same_summary(report, theirs["summary"])
+        except AssertionError as error:
+            raise AssertionError(f"seed {case['seed']}: {error}\n{spec}") from error
+        equal += 1
+    assert equal >= count
+
+
+def _ends_in_both_modes(spec: dict[str, Any]) -> None:
+    with pytest.raises(ReplayError):
+        replay({**spec, "strict": True})
+    report = replay(spec)
+    assert report.requests is not None
+    if "max_sim_time_ms" not in spec:
+        assert len(report.requests) == report.summary["num_requests"]
+    assert any(record.terminal_reason for record in report.requests)
+
+
+@pytest.mark.parametrize("link", [{}, {"kv_transfer_bytes_per_token": 131_072, "kv_transfer_bandwidth": 40.0}])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_every_request_of_the_trace(workers: int, link: dict[str, Any], reference: Reference, traces: Path) -> None:
+    path = traces / "mooncake-conversation.jsonl"
+    config = {
+        "num_prefill_workers": workers,
+        "num_decode_workers": workers,
+        "prefill_engine_args": {"engine": {**link, "worker_type": "prefill"}},
+        "decode_engine_args": {"engine": {**link, "worker_type": "decode"}},
+        "trace_block_size": 512,
+    }
+    theirs = reference.answer({"entry": "trace", "config": config, "trace_path": str(path)})
+    assert "error" not in theirs
+    report = replay(
+        {
+            "topology": {
+                "kind": "disaggregated",
+                "prefill": {"initial_workers": workers},
+                "decode": {"initial_workers": workers},
+            },
+            "engine": {"rank": link},
+            "workload": {"kind": "trace", "path": str(path)},
+        }
+    )
+    rows = [
+        {field: row[field] for field in (*FIELDS, *MILESTONES, "prefill_worker_idx")} for row in theirs["per_request"]
+    ]
+    assert len(rows) == 12_031
+    assert_same_rows(report, rows)
+    assert_same_summary(report, theirs["summary"])
