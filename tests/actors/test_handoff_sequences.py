@@ -56,7 +56,7 @@ def test_one_request() -> None:
     ]
 
 
-def test_two_prompts_prefilled_together() -> None:
+def test_two_prompts_prefilled_together_beside_an_idle_decode_worker() -> None:
     """Every step of the hand-off is taken for both before the next step of either."""
     log, _ = messages_of(two_pools(cluster((0.0, 8, 2), (0.0, 8, 2)), num_gpu_blocks=5))
     assert log == [
@@ -119,6 +119,106 @@ def test_two_prompts_prefilled_together() -> None:
         (13.0, "completions", "decode-0 > handoff: PassOutputs (admitted b, tokens b, completed b)"),
         (13.0, "completions", "handoff > client: RequestEnded completed b"),
         (13.0, "completions", "system > collector: ConcludeRun"),
+    ]
+
+
+def test_identical_prompts_prefilled_together_beside_a_busy_decode_worker() -> None:
+    """A busy decode worker grants one reservation per end of a pass, so they are reserved at different instants."""
+    spec = two_pools(cluster((0.0, 8, 6), (5.0, 8, 1), (5.0, 8, 1)), timing_model=SLOW_DECODE)
+    for request in spec["requests"][1:]:
+        request["input_token_ids"] = list(range(8))
+    log, _ = messages_of(spec)
+    assert log == [
+        *OPENING,
+        (0.0, "admission", "client > collector: RequestArrived a"),
+        (0.0, "admission", "client > handoff: HandoffRequest a"),
+        (0.0, "handoff", "handoff > prefill-router: PlaceRequest a"),
+        (0.0, "handoff", "prefill-router > collector: RequestRouted a"),
+        (0.0, "handoff", "prefill-router > prefill-0: Dispatch a"),
+        (0.0, "start_prefill", "prefill-0 > prefill-0: StartPass"),
+        (5.0, "admission", "client > client: ReleaseArrivals"),
+        (5.0, "admission", "client > collector: RequestArrived b"),
+        (5.0, "admission", "client > handoff: HandoffRequest b"),
+        (5.0, "admission", "client > collector: RequestArrived c"),
+        (5.0, "admission", "client > handoff: HandoffRequest c"),
+        (5.0, "handoff", "handoff > prefill-router: PlaceRequest b"),
+        (5.0, "handoff", "prefill-router > collector: RequestRouted b"),
+        (5.0, "handoff", "prefill-router > prefill-0: Dispatch b"),
+        (5.0, "handoff", "handoff > prefill-router: PlaceRequest c"),
+        (5.0, "handoff", "prefill-router > collector: RequestRouted c"),
+        (5.0, "handoff", "prefill-router > prefill-0: Dispatch c"),
+        (10.0, "completions", "prefill-0 > prefill-0: PassCompleted"),
+        (10.0, "completions", "prefill-0 > collector: PassOutputs (admitted a, tokens a, completed a)"),
+        (10.0, "completions", "prefill-0 > handoff: PassOutputs (admitted a, tokens a, completed a)"),
+        (10.0, "completions", "handoff > collector: SOURCE_HELD a"),
+        (10.0, "handoff", "handoff > decode-router: PlaceRequest a"),
+        (10.0, "handoff", "decode-router > collector: RequestRouted a"),
+        (10.0, "handoff", "decode-router > decode-0: ReserveDestination a"),
+        (10.0, "handoff", "decode-0 > handoff: DestinationReserved a"),
+        (10.0, "handoff", "handoff > collector: DESTINATION_RESERVED a"),
+        (10.0, "handoff", "handoff > handoff: StartTransfer a"),
+        (10.0, "handoff", "handoff > decode-0: ActivateDestination a"),
+        (10.0, "handoff", "decode-0 > handoff: DestinationActivated a"),
+        (10.0, "handoff", "handoff > collector: DESTINATION_ACTIVATED a"),
+        (10.0, "handoff", "handoff > prefill-0: ReleaseSource a"),
+        (10.0, "handoff", "prefill-0 > handoff: SourceReleased a"),
+        (10.0, "handoff", "handoff > collector: SOURCE_RELEASED a"),
+        (10.0, "start_prefill", "prefill-0 > prefill-0: StartPass"),
+        (10.0, "start", "decode-0 > decode-0: StartPass"),
+        (14.0, "completions", "decode-0 > decode-0: PassCompleted"),
+        (14.0, "completions", "decode-0 > collector: PassOutputs (admitted a, tokens a)"),
+        (14.0, "start", "decode-0 > decode-0: StartPass"),
+        (20.0, "completions", "prefill-0 > prefill-0: PassCompleted"),
+        (
+            20.0,
+            "completions",
+            "prefill-0 > collector: PassOutputs (admitted b c, tokens b c, completed b, completed c)",
+        ),
+        (20.0, "completions", "prefill-0 > handoff: PassOutputs (admitted b c, tokens b c, completed b, completed c)"),
+        (20.0, "completions", "handoff > collector: SOURCE_HELD b"),
+        (20.0, "completions", "handoff > collector: SOURCE_HELD c"),
+        (20.0, "handoff", "handoff > decode-router: PlaceRequest b"),
+        (20.0, "handoff", "decode-router > collector: RequestRouted b"),
+        (20.0, "handoff", "decode-router > decode-0: ReserveDestination b"),
+        (20.0, "handoff", "handoff > decode-router: PlaceRequest c"),
+        (20.0, "handoff", "decode-router > collector: RequestRouted c"),
+        (20.0, "handoff", "decode-router > decode-0: ReserveDestination c"),
+        (22.0, "completions", "decode-0 > decode-0: PassCompleted x2"),
+        (22.0, "completions", "decode-0 > collector: PassOutputs (tokens x2 a)"),
+        (22.0, "completions", "decode-0 > handoff: DestinationReserved b"),
+        (22.0, "completions", "handoff > collector: DESTINATION_RESERVED b"),
+        (22.0, "handoff", "handoff > handoff: StartTransfer b"),
+        (22.0, "handoff", "handoff > decode-0: ActivateDestination b"),
+        (22.0, "handoff", "decode-0 > handoff: DestinationActivated b"),
+        (22.0, "handoff", "decode-0 > handoff: DestinationReserved c"),
+        (22.0, "handoff", "handoff > collector: DESTINATION_ACTIVATED b"),
+        (22.0, "handoff", "handoff > collector: DESTINATION_RESERVED c"),
+        (22.0, "handoff", "handoff > prefill-0: ReleaseSource b"),
+        (22.0, "handoff", "prefill-0 > handoff: SourceReleased b"),
+        (22.0, "handoff", "handoff > collector: SOURCE_RELEASED b"),
+        (22.0, "handoff", "handoff > handoff: StartTransfer c"),
+        (22.0, "handoff", "handoff > decode-0: ActivateDestination c"),
+        (22.0, "handoff", "decode-0 > handoff: DestinationActivated c"),
+        (22.0, "handoff", "handoff > collector: DESTINATION_ACTIVATED c"),
+        (22.0, "handoff", "handoff > prefill-0: ReleaseSource c"),
+        (22.0, "handoff", "prefill-0 > handoff: SourceReleased c"),
+        (22.0, "handoff", "handoff > collector: SOURCE_RELEASED c"),
+        (22.0, "start", "decode-0 > decode-0: StartPass"),
+        (26.0, "completions", "decode-0 > decode-0: PassCompleted"),
+        (
+            26.0,
+            "completions",
+            "decode-0 > collector: PassOutputs (admitted b c, tokens a b c, completed b, completed c)",
+        ),
+        (26.0, "completions", "decode-0 > handoff: PassOutputs (admitted b c, tokens a b c, completed b, completed c)"),
+        (26.0, "completions", "handoff > client: RequestEnded completed b"),
+        (26.0, "completions", "handoff > client: RequestEnded completed c"),
+        (26.0, "start", "decode-0 > decode-0: StartPass"),
+        (34.0, "completions", "decode-0 > decode-0: PassCompleted x2"),
+        (34.0, "completions", "decode-0 > collector: PassOutputs (tokens x2 a, completed a)"),
+        (34.0, "completions", "decode-0 > handoff: PassOutputs (tokens x2 a, completed a)"),
+        (34.0, "completions", "handoff > client: RequestEnded completed a"),
+        (34.0, "completions", "system > collector: ConcludeRun"),
     ]
 
 

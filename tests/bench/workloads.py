@@ -27,6 +27,26 @@ def trace(name: str, path: Path, workers: int, **rank: Any) -> Workload:
     return Workload(name, spec, {"entry": "trace", "trace_path": str(path), "config": config})
 
 
+def two_pools(name: str, path: Path, prefill: int, decode: int) -> Workload:
+    """A Mooncake trace on vLLM workers that prefill and vLLM workers that decode."""
+    config = {
+        "num_prefill_workers": prefill,
+        "num_decode_workers": decode,
+        "prefill_engine_args": {"engine": {"worker_type": "prefill"}},
+        "decode_engine_args": {"engine": {"worker_type": "decode"}},
+        "trace_block_size": 512,
+    }
+    spec = {
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": prefill},
+            "decode": {"initial_workers": decode},
+        },
+        "workload": {"kind": "trace", "path": str(path)},
+    }
+    return Workload(name, spec, {"entry": "trace", "trace_path": str(path), "config": config})
+
+
 def synthetic(
     name: str,
     workers: int,
@@ -63,6 +83,8 @@ def workloads(traces: Path) -> list[Workload]:
             block_size=64,
             sglang={"schedule_policy": "lpm"},
         ),
+        two_pools("2 prefill, 2 decode", conversation, 2, 2),
+        two_pools("4 prefill, 4 decode", conversation, 4, 4),
         trace("Mooncake synthetic x4", generated, 4),
         synthetic("10k 512/1024 at 20/s x4", 4, 10_000, 512, 1024, rate=20.0),
         synthetic("10k 1024/512, 256 in flight x4", 4, 10_000, 1024, 512, cap=256),
