@@ -54,7 +54,7 @@ class Worker(SimActor):
         if begun.exhausted:
             return Reply(exhausted=self._requests)
         if not begun.has_effect:
-            return Reply(offering=True)
+            return Reply(offering=self._engine.has_work)
         self._in_flight = begun
         self._passes = len(begun.ends_ms)
         if begun.ends_ms[-1] == envelope.at_ms:
