@@ -198,8 +198,11 @@ class Coordinator:
             if reply.exhausted is not None:
                 raise ReplayError(self._livelock.format(reply.exhausted))
             if not reply.outbox:
-                # Without effect: neither numbered nor observed, and the offer stands.
-                set_aside.append(key)
+                # Without effect: neither numbered nor observed, and the offer stands unless there is no more work.
+                if reply.offering:
+                    set_aside.append(key)
+                else:
+                    del offers[key]
                 continue
             changed = True
             self._take_seq_no()

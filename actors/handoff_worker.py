@@ -107,7 +107,7 @@ class DecodeWorker(HandoffWorker):
         if tried and not reserved:
             # Now it is known that no reservation will help those who wait.
             return self.start_pass(StartPass(), envelope)
-        return Reply(outbox=reserved, offering=True)
+        return Reply(outbox=reserved, offering=self._engine.has_work)
 
     def _try_reserve(self, dp_rank: int) -> list[Outgoing]:
         reservation = self._group.try_reserve(dp_rank)

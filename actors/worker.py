@@ -73,7 +73,7 @@ class Worker(SimActor):
 
     def _attempt_again(self, envelope: Envelope) -> Reply:
         """What an attempt without effect leaves."""
-        return Reply(offering=True)
+        return Reply(offering=self._engine.has_work)
 
     @handles(PassCompleted)
     def complete_pass(self, message: PassCompleted, envelope: Envelope) -> Reply:

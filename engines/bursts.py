@@ -24,11 +24,11 @@ class Bursts:
         self.accepted = 0
 
 
-def burst_blocks(sequences: Iterable[Sequence], sampler: SpeculativeSampler, block_size: int) -> int:
-    """Blocks that the requests need beyond theirs for the longest burst that each can emit."""
+def burst_blocks(sequences: Iterable[Sequence], longest: int, block_size: int) -> int:
+    """Blocks that the requests need beyond theirs for the longest burst that each can emit, up to `longest` tokens."""
     needed = 0
     for sequence in sequences:
-        burst = min(sampler.draft_tokens + 1, sequence.limit - sequence.generated)
+        burst = min(longest, sequence.limit - sequence.generated)
         needed += -(-(sequence.length + burst) // block_size) - -(-sequence.length // block_size)
     return needed
 

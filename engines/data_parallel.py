@@ -39,8 +39,8 @@ class RankGroup:
         self._ranks[dp_rank].submit(request)
 
     def begin_pass(self, now_ms: float) -> Pass:
-        self._active = [rank for rank in self._ranks if rank.has_work]
         while True:
+            self._active = [rank for rank in self._ranks if rank.has_work]
             formed = [rank.begin_pass(now_ms, self._wave) for rank in self._active]
             steps_ms = _common_run(formed)
             if steps_ms is not None:
@@ -50,13 +50,12 @@ class RankGroup:
             single = formed[0] if len(formed) == 1 else _slowest(formed, now_ms)
             for rank in self._ranks:
                 rank.group_formed(prefilled=single.prefilled, worked=single.worked)
-            if single.has_effect:
-                break
-            # Every attempt counts as a pass of the group.
-            self._wave += 1
-            if not single.retry:
-                break
-        return Pass(array("d", (single.end_ms,)), has_effect=single.has_effect, exhausted=single.exhausted)
+            if not single.has_effect:
+                # Every attempt counts as a pass of the group.
+                self._wave = self._wave + 1 if self.has_work else 0
+                if single.retry and self.has_work:
+                    continue
+            return Pass(array("d", (single.end_ms,)), has_effect=single.has_effect, exhausted=single.exhausted)
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
         outputs = tuple([rank.end_pass(passes) for rank in self._active])

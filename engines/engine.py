@@ -107,7 +107,7 @@ class RankScheduler(Protocol):
 
     @property
     def has_work(self) -> bool:
-        """Whether any request is running or waiting."""
+        """Whether any request is running or waiting, or an attempt without any would still change something."""
         ...
 
     def submit(self, request: Request) -> None:

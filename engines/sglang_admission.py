@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.sequence import Sequence
 from messages.spec import RankSpec
 
 _TOLERANCE = 1e-9
@@ -51,8 +52,13 @@ class NewTokenRatio:
         values[1:] = np.maximum(values[1:], self._floor)
         return values
 
-    def estimate(self, generated: int, limits: int, count: int) -> None:
-        """Set it from the `count` requests that outlived a retraction: their tokens generated, their output limits."""
+    def estimate(self, survivors: Iterable[Sequence]) -> None:
+        """Set it from the running requests that outlived a retraction."""
+        generated = limits = count = 0
+        for sequence in survivors:
+            generated += sequence.generated
+            limits += sequence.limit
+            count += 1
         self.value = min((float(generated) + 20.0 * float(count)) / (float(limits) + 1.0), 1.0)
 
 
@@ -105,6 +111,18 @@ class AdmissionRules:
             # With less of a prefix it would be cut, and what is cut reserves no output.
             least = min(least, self.chunk_tokens // self.page_size * self.page_size)
         return least
+
+    def why_refused(self, rest: int, remaining: int, num_pages: int) -> str:
+        """Why a request that an otherwise idle rank does not admit never will be, for its record."""
+        demand = self.demand(rest, remaining, self.chunk_tokens)
+        if demand is None:
+            return f"a chunk of {self.chunk_tokens} tokens is smaller than a page of {self.page_size}"
+        if demand.charge > self.max_prefill_tokens:
+            return f"a chunk of {demand.charge} tokens exceeds max_prefill_tokens {self.max_prefill_tokens}"
+        return (
+            f"{demand.charge} tokens to compute and {demand.reserved} reserved for output do not fit the KV cache "
+            f"of {num_pages * self.page_size} tokens"
+        )
 
     def left_by(self, available_pages: int, remaining: Iterable[int], ratio: float) -> float:
         """Tokens of the cache that running requests with so many tokens to generate leave to others."""

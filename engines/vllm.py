@@ -394,7 +394,7 @@ class VllmScheduler:
         Returns (who emits, blocks taken, requests that could never get theirs).
         """
         while ready:
-            needed = burst_blocks(ready, sampler, self._block_size)
+            needed = burst_blocks(ready, sampler.draft_tokens + 1, self._block_size)
             if self._pool.acquire(NO_MATCH, needed) is not None:
                 return ready, needed, []
             victim = self._preempt(batch, undo=False)

@@ -16,7 +16,7 @@ def store(cache: RadixCache, *spans: Span) -> None:
     prefix = cache.match(spans)
     node = cache.lock_prefix(spans, prefix)
     assert cache.take(pages - prefix)
-    end, duplicates = cache.insert(node, cut(spans, prefix)[1], cache.stamp())
+    _, duplicates = cache.insert(node, cut(spans, prefix)[1], cache.stamp())
     assert not duplicates
     cache.unlock(node)
 
