@@ -401,8 +401,8 @@ class SglangScheduler:
         if least is None:
             return passes
         remaining = self._remaining()
-        if rules.refuses_always(least, self._cache.available, remaining, self._ratio.least, passes):
-            return passes
+        if least < rules.left_by(self._cache.available, remaining, self._ratio.value):
+            return 0
         available = self._cache.available - self._members.blocks_needed_each(passes)
         return rules.passes_refused(least, available, remaining, self._ratio.ahead(passes))
 

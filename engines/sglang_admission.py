@@ -32,11 +32,6 @@ class NewTokenRatio:
         """Go back to the initial value."""
         self.value = self._initial
 
-    @property
-    def least(self) -> float:
-        """No decode pass to come takes the value below this."""
-        return min(self.value, self._floor)
-
     def decay(self, passes: int = 1) -> None:
         """Follow `passes` decode passes."""
         for _ in range(passes):
@@ -130,17 +125,6 @@ class AdmissionRules:
         for tokens in remaining:
             reserve += float(min(tokens, self.clip)) * ratio
         return float(available_pages * self.page_size) - reserve
-
-    def refuses_always(
-        self, least: int, available_pages: int, remaining: list[int], least_ratio: float, passes: int
-    ) -> bool:
-        """Whether it is plain that the next `passes` decode passes have too small a budget for `least` tokens.
-
-        remaining: tokens that each running request is still to generate.
-        """
-        reserve = (sum(remaining) - len(remaining) * passes) * least_ratio if max(remaining) <= self.clip else 0.0
-        tokens_available = available_pages * self.page_size
-        return least - (tokens_available - reserve) > _TOLERANCE * (1.0 + tokens_available + reserve)
 
     def passes_refused(
         self, least: int, available_pages: NDArray[np.int64], remaining: list[int], ratios: NDArray[np.float64]
