@@ -74,6 +74,7 @@ def workloads(traces: Path) -> list[Workload]:
     return [
         *(trace(f"conversation x{workers}", conversation, workers) for workers in (1, 4, 8, 32)),
         trace("conversation x4, 2000 blocks", conversation, 4, num_gpu_blocks=2000),
+        trace("TensorRT-LLM x4", conversation, 4, backend="trtllm"),
         trace("SGLang x4, pages of 1", conversation, 4, backend="sglang", num_gpu_blocks=1_048_576),
         trace(
             "SGLang x4, pages of 64, lpm",
