@@ -33,7 +33,7 @@ def replay(
         folder of the file, or else from the working directory. Values of a mapping may be those of numpy.
     runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
-    placement: a policy of the caller's own instead of the one that the spec names.
+    placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
     observe: called with every delivered message, in order.
     progress: called now and then with how far the run has come.
 

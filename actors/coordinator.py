@@ -66,7 +66,7 @@ class Coordinator:
     ) -> None:
         self.now_ms = 0.0
         self._gives_up = gives_up
-        self._livelock = _DISAGGREGATED_LIVELOCK if disaggregated else _LIVELOCK
+        self._disaggregated = disaggregated
         self._max_sim_time_ms = max_sim_time_ms
         self._observe = observe
         self._progress = progress
@@ -146,9 +146,15 @@ class Coordinator:
             if self._progress is not None and not timestamps % _TIMESTAMPS_PER_REPORT:
                 self._progress(self._arrived - self._in_flight, self.now_ms)
         if self._in_flight:
-            raise ReplayError(self._livelock.format(self._in_flight))
+            raise self._livelock(self._in_flight)
         if self._progress is not None:
             self._progress(self._arrived - self._in_flight, self.now_ms)
+
+    def _livelock(self, on_worker: int) -> ReplayError:
+        """The error of passes that go on for ever; for `on_worker` requests, or for all that two pools have."""
+        if self._disaggregated:
+            return ReplayError(_DISAGGREGATED_LIVELOCK.format(self._in_flight))
+        return ReplayError(_LIVELOCK.format(on_worker))
 
     def _give_up_one(self) -> bool:
         """Nothing is due any more, but requests are left: have the first worker that waits for room give one up."""
@@ -196,7 +202,7 @@ class Coordinator:
             )
             reply = self._ask(envelope)
             if reply.exhausted is not None:
-                raise ReplayError(self._livelock.format(reply.exhausted))
+                raise self._livelock(reply.exhausted)
             if not reply.outbox:
                 # Without effect: neither numbered nor observed, and the offer stands unless there is no more work.
                 if reply.offering:

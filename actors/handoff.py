@@ -86,8 +86,8 @@ class HandoffActor(SimActor):
             handoff = self._handoffs[terminal.ordinal]
             if message.pool == DECODE.label:
                 # A rejected destination can end here too, with the tokens it has.
-                outbox.append(Outgoing(CLIENT, RequestEnded(terminal.ordinal, terminal.status, terminal.reason)))
                 handoff.ended = RequestEnded(terminal.ordinal, terminal.status, terminal.reason)
+                outbox.append(Outgoing(CLIENT, handoff.ended))
                 self._forget_if_over(terminal.ordinal)
                 continue
             handoff.source = (envelope.sender, message.dp_rank)

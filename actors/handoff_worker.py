@@ -85,6 +85,7 @@ class DecodeWorker(HandoffWorker):
         reason = self._group.reserve(message.dp_rank, message.request)
         if reason is not None:
             return Reply(outbox=(Outgoing(HANDOFF, DestinationFailed(message.request.ordinal, reason)),))
+        self._requests += 1
         if self._in_flight is None:
             return Reply(outbox=self._try_reserve(message.dp_rank))
         return self._cut(envelope) if self._group.wants_pass_end else NOTHING

@@ -32,6 +32,7 @@ from engines.schedulers import build_engine
 from engines.timing.durations import Durations
 from engines.timing.model import build_timing
 from messages.envelope import Envelope, Phase
+from messages.errors import InputError
 from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
 from messages.scaling import StartPool
@@ -64,14 +65,16 @@ def run(
     base_dir: directory that relative paths in the spec start from.
     runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
-    placement: a policy of the caller's own instead of the one that the spec names.
+    placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
     observe: called with every delivered message, in order.
 
     Raises:
-        InputError: the workload or the timing profile cannot be used.
+        InputError: the workload or the timing profile cannot be used, or a policy is given for two pools.
         ReplayError: the run failed.
     """
     started = time.perf_counter()
+    if placement is not None and isinstance(spec.topology, DisaggregatedTopology):
+        raise InputError("placement: a policy of your own is for an aggregated topology; this spec has two pools")
     workload = load_workload(spec, base_dir)
     options = EngineOptions(merge_passes=not step, horizon_ms=spec.max_sim_time_ms, strict=spec.strict)
     total = sum(len(session.turns) for session in workload.sessions)

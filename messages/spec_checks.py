@@ -12,6 +12,7 @@ from messages.spec import (
     EngineSpec,
     InlineRequest,
     ReplaySpec,
+    RoleSpec,
     SyntheticWorkload,
     TraceWorkload,
 )
@@ -48,6 +49,11 @@ def _check_roles(engine: EngineSpec) -> list[str]:
     """Return the findings about the engines of two pools that must fit each other."""
     prefill, decode = engine.role(engine.prefill).rank, engine.role(engine.decode).rank
     findings = []
+    if engine.prefill is not None and engine.decode is not None and engine.role() != RoleSpec():
+        findings.append(
+            "engine: rank, dp_size and tensor_parallel_size are for pools without an engine of their own, "
+            "and both have one; remove them or one of prefill and decode"
+        )
     if prefill.backend != decode.backend:
         findings.append(
             f"engine.decode.rank.backend: both pools must have the same backend, "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from messages.errors import ReplayError
 from tests.scenario import Line, cluster, messages_of, two_pools
 
 SLOW_DECODE = {"type": "fixed", "prefill_ms": 10.0, "decode_ms": 4.0}
@@ -503,3 +506,16 @@ def test_reservation_that_can_never_fit() -> None:
         ("failed", "8 tokens need 2 KV blocks, the cache has 1"),
         ("completed", None),
     ]
+
+
+def test_a_burst_that_never_fits_a_decode_worker() -> None:
+    """Strict, the run ends with an error that counts the requests of both pools; else each ends with a reason."""
+    spec = two_pools(cluster((0.0, 8, 30), (0.0, 8, 30), (0.0, 8, 30)), decode=2, num_gpu_blocks=3, aic_nextn=5)
+    with pytest.raises(ReplayError, match="effect-free zero-duration pass with 3 in-flight requests remaining"):
+        messages_of({**spec, "strict": True})
+    _, report = messages_of(spec)
+    assert report.requests is not None
+    reason = "a burst up to 14 tokens does not fit the cache of 3 KV blocks"
+    assert [(record.terminal_status, record.terminal_reason) for record in report.requests] == [
+        ("rejected", reason)
+    ] * 3

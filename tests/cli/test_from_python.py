@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from actors import replay
+from actors.routing.round_robin import RoundRobin
 from messages.errors import InputError
-from tests.scenario import cluster
+from tests.scenario import cluster, two_pools
 
 
 def test_an_unknown_runtime_is_named_with_the_known_ones() -> None:
@@ -25,6 +26,11 @@ def test_values_may_be_those_of_numpy() -> None:
         given = cluster((np.float64(0.0), np.int64(4), np.int32(2)), (np.float32(0.0), 4, 2), workers=workers)
         report = replay({**given, "strict": np.bool_(True)})
         assert report.requests == replay({**spec, "strict": True}).requests
+
+
+def test_a_policy_for_two_pools_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^placement: a policy of your own is for an aggregated topology"):
+        replay(two_pools(cluster((0.0, 4, 1))), placement=RoundRobin())
 
 
 def test_faults_of_a_workload_name_the_document() -> None:

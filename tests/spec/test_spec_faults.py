@@ -135,6 +135,11 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ),
     (rank(prefill_decode_interval=2), "engine.rank: prefill_decode_interval is supported only for backend sglang"),
     (
+        {**two_pools(), "engine": {"prefill": {}, "decode": {}, "dp_size": 2}},
+        "engine: rank, dp_size and tensor_parallel_size are for pools without an engine of their own, "
+        "and both have one; remove them or one of prefill and decode",
+    ),
+    (
         {**two_pools(), "engine": {"decode": {"rank": {"backend": "trtllm", "block_size": 64}}}},
         "engine.decode.rank.backend: both pools must have the same backend, got vllm for prefill and trtllm for decode",
     ),
