@@ -16,10 +16,10 @@ ENDLESS = "no answer in time"
 """What is said of a case on which the reference goes on for ever."""
 
 
-def compare(reference: Reference, cases: list[dict[str, Any]], folder: Path) -> int:
-    """Compare every case; returns on how many the reference gave a result."""
+def compare(reference: Reference, cases: list[dict[str, Any]], folder: Path, *, seconds: float = 4.0) -> int:
+    """Compare every case; returns on how many the reference gave a result, for which it has `seconds` each."""
     equal = 0
-    for number, (case, theirs) in enumerate(zip(cases, reference.answers(cases, 4.0), strict=True)):
+    for number, (case, theirs) in enumerate(zip(cases, reference.answers(cases, seconds), strict=True)):
         spec = as_spec(case, folder)
         try:
             if "error" in theirs:
