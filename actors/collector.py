@@ -130,7 +130,9 @@ class Collector(SimActor):
         owners, begins, ends = array("q"), array("q"), array("q")
         for index, slices in enumerate(self._slices):
             if slices:
-                scheduler_id = self._requests[index].routing[-1].scheduler_id
+                scheduler_id = next(
+                    routed.scheduler_id for routed in self._requests[index].routing if routed.pool != PREFILL.label
+                )
                 offset = offsets[scheduler_id]
                 if len(slices) % 2:
                     slices.append(len(self._pass_ends[scheduler_id]))

@@ -17,13 +17,9 @@ from typing import Any, NamedTuple, cast
 import pykka
 
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
-from messages.errors import ReplayError
+from messages.errors import LIVELOCK, ReplayError
 from messages.passes import AbandonHead, StartPass
 
-_LIVELOCK = (
-    "replay invariant violated: offline replay detected an effect-free zero-duration pass "
-    "with {} in-flight requests remaining"
-)
 _DISAGGREGATED_LIVELOCK = (
     "replay invariant violated: offline disagg replay encountered an effect-free zero-duration pass "
     "with {} in-flight requests remaining"
@@ -154,7 +150,7 @@ class Coordinator:
         """The error of passes that go on for ever; for `on_worker` requests, or for all that two pools have."""
         if self._disaggregated:
             return ReplayError(_DISAGGREGATED_LIVELOCK.format(self._in_flight))
-        return ReplayError(_LIVELOCK.format(on_worker))
+        return ReplayError(LIVELOCK.format(on_worker))
 
     def _give_up_one(self) -> bool:
         """Nothing is due any more, but requests are left: have the first worker that waits for room give one up."""

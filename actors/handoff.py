@@ -1,7 +1,8 @@
 """The hand-off actor: takes every request of a disaggregated cluster from arrival to its end.
 
 Source first: the prompt is built, then a destination is reserved, the KV is transferred, the destination activated and
-the source released. All of it happens as actions in one queue, in the hand-off phase.
+the source released. Destination first: the destination is reserved before the prompt is built. All of it happens as
+actions in one queue, in the hand-off phase.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.handoff import (
     ActivateDestination,
+    CancelDestination,
     DestinationActivated,
+    DestinationCancelled,
     DestinationFailed,
     DestinationReserved,
     HandoffRequest,
@@ -61,23 +64,28 @@ class _Handoff(msgspec.Struct):
     fresh_tokens: int = 0
     ended: RequestEnded | None = None
     released: bool = False
+    given_up: bool = False
+    """Whether it ended without being handed over."""
 
 
 class HandoffActor(SimActor):
-    """Owns the state of every hand-off; `transfers` tells how long KV travels."""
+    """Owns the state of every hand-off.
 
-    def __init__(self, transfers: TransferModel) -> None:
+    transfers: tells how long KV travels. destination_first: a destination is reserved before the prompt is built.
+    """
+
+    def __init__(self, transfers: TransferModel, *, destination_first: bool) -> None:
         super().__init__()
         self._transfers = transfers
+        self._destination_first = destination_first
         self._handoffs: dict[int, _Handoff] = {}
 
     @handles(HandoffRequest)
     def begin(self, message: HandoffRequest, envelope: Envelope) -> Reply:
         request = message.request
-        self._handoffs[request.ordinal] = _Handoff(request)
-        # The prefill rank builds the prompt and samples one token at most, which nobody sees.
-        hidden = msgspec.structs.replace(request, output_tokens=min(request.output_tokens, 1))
-        return Reply(outbox=(_action(PREFILL.router, PlaceRequest(hidden), envelope),))
+        handoff = self._handoffs[request.ordinal] = _Handoff(request)
+        begin = self._reservation if self._destination_first else self._submission
+        return Reply(outbox=(begin(handoff, envelope),))
 
     @handles(PassOutputs)
     def follow(self, message: PassOutputs, envelope: Envelope) -> Reply:
@@ -93,7 +101,10 @@ class HandoffActor(SimActor):
             handoff.source = (envelope.sender, message.dp_rank)
             if terminal.status is Status.COMPLETED:
                 outbox.append(Outgoing(COLLECTOR, MilestoneReached(terminal.ordinal, Milestone.SOURCE_HELD)))
-                outbox.append(_action(DECODE.router, PlaceRequest(handoff.request), envelope))
+                if self._destination_first:
+                    outbox.append(_action(HANDOFF, StartTransfer(terminal.ordinal), envelope))
+                else:
+                    outbox.append(self._reservation(handoff, envelope))
             else:
                 outbox += self._give_up(handoff, terminal.status, terminal.reason, envelope)
         return Reply(outbox=outbox) if outbox else NOTHING
@@ -104,9 +115,11 @@ class HandoffActor(SimActor):
         handoff.destination = (envelope.sender, message.dp_rank)
         handoff.fresh_tokens = message.fresh_tokens
         milestone = MilestoneReached(message.ordinal, Milestone.DESTINATION_RESERVED)
-        return Reply(
-            outbox=(Outgoing(COLLECTOR, milestone), _action(HANDOFF, StartTransfer(message.ordinal), envelope))
-        )
+        if self._destination_first:
+            following = self._submission(handoff, envelope)
+        else:
+            following = _action(HANDOFF, StartTransfer(message.ordinal), envelope)
+        return Reply(outbox=(Outgoing(COLLECTOR, milestone), following))
 
     @handles(DestinationFailed)
     def failed(self, message: DestinationFailed, envelope: Envelope) -> Reply:
@@ -127,8 +140,10 @@ class HandoffActor(SimActor):
     def transferred(self, message: TransferCompleted, envelope: Envelope) -> Reply:
         return Reply(outbox=(self._activation(self._handoffs[message.ordinal], envelope),))
 
-    @handles(ActivateDestination, ReleaseSource)
-    def queue_again(self, message: ActivateDestination | ReleaseSource, envelope: Envelope) -> Reply:
+    @handles(ActivateDestination, CancelDestination, ReleaseSource)
+    def queue_again(
+        self, message: ActivateDestination | CancelDestination | ReleaseSource, envelope: Envelope
+    ) -> Reply:
         """A worker was in the middle of a pass, which has ended now."""
         return Reply(outbox=(_action(envelope.sender, message, envelope),))
 
@@ -142,16 +157,43 @@ class HandoffActor(SimActor):
     def released(self, message: SourceReleased, envelope: Envelope) -> Reply:
         handoff = self._handoffs[message.ordinal]
         handoff.released = True
-        given_up = handoff.ended if handoff.destination is None else None
         self._forget_if_over(message.ordinal)
-        if given_up is not None:
-            # Its place in the closed loop is free once nothing of it is left.
-            return Reply(outbox=(Outgoing(CLIENT, given_up),))
+        if handoff.given_up:
+            # Source first, its place in the closed loop is free once its source is.
+            return NOTHING if self._destination_first else Reply(outbox=(Outgoing(CLIENT, handoff.ended),))
         return Reply(outbox=(Outgoing(COLLECTOR, MilestoneReached(message.ordinal, Milestone.SOURCE_RELEASED)),))
 
+    @handles(DestinationCancelled)
+    def cancelled(self, message: DestinationCancelled, envelope: Envelope) -> Reply:
+        self._handoffs[message.ordinal].destination = None
+        self._forget_if_over(message.ordinal)
+        return NOTHING
+
     def _give_up(self, handoff: _Handoff, status: Status, reason: str | None, envelope: Envelope) -> list[Outgoing]:
-        handoff.ended = RequestEnded(handoff.request.ordinal, status, reason)
-        return [Outgoing(COLLECTOR, handoff.ended), self._release(handoff, envelope)]
+        ordinal = handoff.request.ordinal
+        handoff.ended = RequestEnded(ordinal, status, reason)
+        handoff.given_up = True
+        outbox = [Outgoing(COLLECTOR, handoff.ended)]
+        if self._destination_first:
+            outbox.append(Outgoing(CLIENT, handoff.ended))
+        if handoff.source is not None:
+            outbox.append(self._release(handoff, envelope))
+        else:
+            handoff.released = True
+        if handoff.destination is not None:
+            worker, dp_rank = handoff.destination
+            outbox.append(_action(worker, CancelDestination(ordinal, dp_rank), envelope))
+        self._forget_if_over(ordinal)
+        return outbox
+
+    def _submission(self, handoff: _Handoff, envelope: Envelope) -> Outgoing:
+        # The prefill rank builds the prompt and samples one token at most, which nobody sees.
+        request = handoff.request
+        hidden = msgspec.structs.replace(request, output_tokens=min(request.output_tokens, 1))
+        return _action(PREFILL.router, PlaceRequest(hidden), envelope)
+
+    def _reservation(self, handoff: _Handoff, envelope: Envelope) -> Outgoing:
+        return _action(DECODE.router, PlaceRequest(handoff.request), envelope)
 
     def _activation(self, handoff: _Handoff, envelope: Envelope) -> Outgoing:
         assert handoff.destination is not None
@@ -165,7 +207,8 @@ class HandoffActor(SimActor):
 
     def _forget_if_over(self, ordinal: int) -> None:
         handoff = self._handoffs[ordinal]
-        if handoff.released and handoff.ended is not None:
+        holds = handoff.given_up and handoff.destination is not None
+        if handoff.released and handoff.ended is not None and not holds:
             del self._handoffs[ordinal]
 
 

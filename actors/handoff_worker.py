@@ -8,11 +8,13 @@ from typing import Any
 from actors.names import HANDOFF, PoolNames
 from actors.runtime import handles
 from actors.worker import Worker
-from engines.data_parallel import HandoffGroup
+from engines.data_parallel import DestinationGroup, HandoffGroup, SourceGroup
 from messages.envelope import NOTHING, Envelope, Outgoing, Reply
 from messages.handoff import (
     ActivateDestination,
+    CancelDestination,
     DestinationActivated,
+    DestinationCancelled,
     DestinationFailed,
     DestinationReserved,
     ReleaseSource,
@@ -37,12 +39,12 @@ class HandoffWorker(Worker):
         tell_router: bool = True,
     ) -> None:
         super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
-        self._group = engine
+        self._handoff_group = engine
         self._deferred: dict[int, list[Any]] = {}
 
     @handles(AbandonHead)
     def abandon_head(self, message: AbandonHead, envelope: Envelope) -> Reply:
-        outputs = self._group.abandon_head()
+        outputs = self._handoff_group.abandon_head()
         if outputs is None:
             return NOTHING
         outbox = self._publish_rank(self._outputs(outputs, array("d", (envelope.at_ms,))))
@@ -68,6 +70,18 @@ class HandoffWorker(Worker):
 class PrefillWorker(HandoffWorker):
     """Builds prompts and holds their KV until it has been handed over."""
 
+    def __init__(
+        self,
+        names: PoolNames,
+        worker_id: int,
+        scheduler_ids: tuple[int, ...],
+        engine: SourceGroup,
+        *,
+        tell_router: bool = True,
+    ) -> None:
+        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        self._group = engine
+
     @handles(ReleaseSource)
     def release_source(self, message: ReleaseSource, envelope: Envelope) -> Reply:
         if self._in_flight is not None:
@@ -80,6 +94,18 @@ class PrefillWorker(HandoffWorker):
 class DecodeWorker(HandoffWorker):
     """Takes prompts over and generates their outputs."""
 
+    def __init__(
+        self,
+        names: PoolNames,
+        worker_id: int,
+        scheduler_ids: tuple[int, ...],
+        engine: DestinationGroup,
+        *,
+        tell_router: bool = True,
+    ) -> None:
+        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        self._group = engine
+
     @handles(ReserveDestination)
     def reserve(self, message: ReserveDestination, envelope: Envelope) -> Reply:
         reason = self._group.reserve(message.dp_rank, message.request)
@@ -90,15 +116,22 @@ class DecodeWorker(HandoffWorker):
             return Reply(outbox=self._try_reserve(message.dp_rank))
         return self._cut(envelope) if self._group.wants_pass_end else NOTHING
 
-    @handles(ActivateDestination)
-    def activate(self, message: ActivateDestination, envelope: Envelope) -> Reply:
+    @handles(ActivateDestination, CancelDestination)
+    def leave_reservation(self, message: ActivateDestination | CancelDestination, envelope: Envelope) -> Reply:
+        """A destination takes its KV, or gives its room back."""
         cut = self._cut(envelope) if self._in_flight is not None else NOTHING
         if self._in_flight is not None:
             self._defer(message.dp_rank, message)
             return cut
-        self._group.activate(message.dp_rank, message.ordinal)
-        activated = Outgoing(HANDOFF, DestinationActivated(message.ordinal))
-        outbox = [*cut.outbox, activated, *self._try_reserve(message.dp_rank)]
+        fact: DestinationActivated | DestinationCancelled
+        if isinstance(message, ActivateDestination):
+            self._group.activate(message.dp_rank, message.ordinal)
+            fact = DestinationActivated(message.ordinal)
+        else:
+            self._group.cancel(message.dp_rank, message.ordinal)
+            self._requests -= 1
+            fact = DestinationCancelled(message.ordinal)
+        outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank)]
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=cut.revoke)
 
     def _attempt_again(self, envelope: Envelope) -> Reply:

@@ -99,7 +99,8 @@ def run(
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):
             prefill, decode = spec.engine.role(spec.engine.prefill), spec.engine.role(spec.engine.decode)
-            start(HANDOFF, HandoffActor, TransferModel(prefill.rank, topology.handoff_latency_ms))
+            transfers = TransferModel(prefill.rank, topology.handoff_latency_ms)
+            start(HANDOFF, HandoffActor, transfers, destination_first=prefill.rank.backend == "sglang")
             cluster.add_pool(PREFILL, topology.prefill, prefill, Role.PREFILL, PoolRoundRobin())
             cluster.add_pool(DECODE, topology.decode, decode, Role.DECODE, PoolRoundRobin())
             prefill_gpus, gpus = _gpus(prefill), _gpus(decode)

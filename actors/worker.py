@@ -9,6 +9,7 @@ from actors.names import CLIENT, COLLECTOR, PoolNames
 from actors.runtime import SimActor, handles
 from engines.engine import Engine, Pass, RankOutputs
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
+from messages.errors import LIVELOCK, ReplayError
 from messages.passes import PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
 
@@ -61,6 +62,8 @@ class Worker(SimActor):
     @handles(StartPass)
     def start_pass(self, message: StartPass, envelope: Envelope) -> Reply:
         begun = self._engine.begin_pass(envelope.at_ms)
+        if begun.out_of_attempts:
+            raise ReplayError(LIVELOCK.format(self._requests))
         if begun.exhausted:
             return Reply(exhausted=self._requests)
         if not begun.has_effect:

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.engine import HandoffRank, Pass, RankOutputs, RankPass, RankScheduler, Reservation
+from engines.engine import (
+    DestinationRank,
+    HandoffRank,
+    Pass,
+    RankOutputs,
+    RankPass,
+    RankScheduler,
+    Reservation,
+    SourceRank,
+)
 from messages.requests import Request
 
 
@@ -35,6 +44,11 @@ class RankGroup:
                 return True
         return False
 
+    @property
+    def wants_pass_end(self) -> bool:
+        """Whether the end of an attempt without effect can change something too."""
+        return False
+
     def submit(self, dp_rank: int, request: Request) -> None:
         self._ranks[dp_rank].submit(request)
 
@@ -53,9 +67,14 @@ class RankGroup:
             if not single.has_effect:
                 # Every attempt counts as a pass of the group.
                 self._wave = self._wave + 1 if self.has_work else 0
-                if single.retry and self.has_work:
+                if single.retry and self.has_work and not self.wants_pass_end:
                     continue
-            return Pass(array("d", (single.end_ms,)), has_effect=single.has_effect, exhausted=single.exhausted)
+            return Pass(
+                array("d", (single.end_ms,)),
+                has_effect=single.has_effect,
+                exhausted=single.exhausted,
+                out_of_attempts=single.out_of_attempts,
+            )
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
         outputs = tuple([rank.end_pass(passes) for rank in self._active])
@@ -81,27 +100,6 @@ class HandoffGroup(RankGroup):
         super().__init__(ranks, horizon_ms)
         self._handoff_ranks = ranks
 
-    @property
-    def wants_pass_end(self) -> bool:
-        """Whether the end of a pass can grant a reservation on any rank."""
-        return any(rank.wants_pass_end for rank in self._handoff_ranks)
-
-    def begin_pass(self, now_ms: float) -> Pass:
-        begun = super().begin_pass(now_ms)
-        if len(begun.ends_ms) > 1 and self.wants_pass_end:
-            # A rank that takes no part in the pass can be granted a reservation at its end.
-            return Pass(begun.ends_ms[:1])
-        return begun
-
-    def release_source(self, dp_rank: int, ordinal: int) -> None:
-        self._handoff_ranks[dp_rank].release_source(ordinal)
-
-    def reserve(self, dp_rank: int, request: Request) -> str | None:
-        return self._handoff_ranks[dp_rank].reserve(request)
-
-    def try_reserve(self, dp_rank: int) -> Reservation | None:
-        return self._handoff_ranks[dp_rank].try_reserve()
-
     def abandon_head(self) -> RankOutputs | None:
         """Have the first rank that waits for room give up a request."""
         for rank in self._handoff_ranks:
@@ -110,8 +108,48 @@ class HandoffGroup(RankGroup):
                 return outputs
         return None
 
+
+class SourceGroup(HandoffGroup):
+    """The ranks of a prefill worker; see `SourceRank`."""
+
+    def __init__(self, ranks: Sequence[SourceRank], horizon_ms: float | None) -> None:
+        super().__init__(ranks, horizon_ms)
+        self._sources = ranks
+
+    def release_source(self, dp_rank: int, ordinal: int) -> None:
+        self._sources[dp_rank].release_source(ordinal)
+
+
+class DestinationGroup(HandoffGroup):
+    """The ranks of a decode worker; see `DestinationRank`."""
+
+    def __init__(self, ranks: Sequence[DestinationRank], horizon_ms: float | None) -> None:
+        super().__init__(ranks, horizon_ms)
+        self._destinations = ranks
+
+    @property
+    def wants_pass_end(self) -> bool:
+        """Whether the end of a pass can grant a reservation on any rank."""
+        return any(rank.wants_pass_end for rank in self._destinations)
+
+    def begin_pass(self, now_ms: float) -> Pass:
+        begun = super().begin_pass(now_ms)
+        if len(begun.ends_ms) > 1 and self.wants_pass_end:
+            # A rank that takes no part in the pass can be granted a reservation at its end.
+            return Pass(begun.ends_ms[:1])
+        return begun
+
+    def reserve(self, dp_rank: int, request: Request) -> str | None:
+        return self._destinations[dp_rank].reserve(request)
+
+    def try_reserve(self, dp_rank: int) -> Reservation | None:
+        return self._destinations[dp_rank].try_reserve()
+
     def activate(self, dp_rank: int, ordinal: int) -> None:
-        self._handoff_ranks[dp_rank].activate(ordinal)
+        self._destinations[dp_rank].activate(ordinal)
+
+    def cancel(self, dp_rank: int, ordinal: int) -> None:
+        self._destinations[dp_rank].cancel(ordinal)
 
 
 def _common_run(formed: list[RankPass]) -> NDArray[np.float64] | None:
@@ -137,6 +175,7 @@ def _slowest(formed: list[RankPass], now_ms: float) -> RankPass:
         has_effect=has_effect,
         # A rank that comes to nothing waits for as long as others get on.
         exhausted=any(planned.exhausted and planned.has_effect == has_effect for planned in formed),
+        out_of_attempts=any(planned.out_of_attempts for planned in formed) and not has_effect,
         prefilled=any(planned.prefilled for planned in formed),
         worked=any(planned.worked for planned in formed),
         retry=any(planned.retry for planned in formed),

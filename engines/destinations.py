@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from engines.sequence import Sequence
 
+S = TypeVar("S", bound=Sequence)
 
-class Destinations:
+
+class Destinations(Generic[S]):
     """A strict queue of destinations that wait for blocks, and those that hold them until their KV arrives.
 
     Only the front of the queue is ever tried, and again only when `generation` says that room may have been made.
@@ -16,8 +19,8 @@ class Destinations:
 
     def __init__(self) -> None:
         self.generation = 0
-        self._queue: deque[Sequence] = deque()
-        self._held: dict[int, Sequence] = {}
+        self._queue: deque[S] = deque()
+        self._held: dict[int, S] = {}
         self._accepted = 0
 
     @property
@@ -26,17 +29,17 @@ class Destinations:
         return bool(self._queue)
 
     @property
-    def held(self) -> Iterable[Sequence]:
+    def held(self) -> Iterable[S]:
         """The destinations that hold their blocks and wait for their KV."""
         return self._held.values()
 
-    def accept(self, sequence: Sequence) -> None:
+    def accept(self, sequence: S) -> None:
         """Queue a destination."""
         sequence.accepted = self._accepted
         self._accepted += 1
         self._queue.append(sequence)
 
-    def untried(self) -> Sequence | None:
+    def untried(self) -> S | None:
         """The front of the queue, unless it was tried already and nothing has changed since."""
         if not self._queue or self._queue[0].tried == self.generation:
             return None
@@ -47,6 +50,6 @@ class Destinations:
         sequence = self._queue.popleft()
         self._held[sequence.ordinal] = sequence
 
-    def take(self, ordinal: int) -> Sequence:
-        """The KV of a held destination has arrived."""
+    def take(self, ordinal: int) -> S:
+        """A held destination leaves: its KV has arrived, or never will."""
         return self._held.pop(ordinal)

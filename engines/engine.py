@@ -52,12 +52,14 @@ class Pass(msgspec.Struct, frozen=True, gc=False):
     has_effect: False for an attempt that changed nothing and takes no time.
     cut_on_submit: a request that arrives meanwhile can change the next pass, so the run must end before it.
     exhausted: a rank would go on for ever without any output; the run must fail.
+    out_of_attempts: so must it where a rank has attempted too many passes without effect.
     """
 
     ends_ms: array[float]
     has_effect: bool = True
     cut_on_submit: bool = False
     exhausted: bool = False
+    out_of_attempts: bool = False
 
 
 class RankPass(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +67,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
 
     end_ms: the end of a single pass, if no other rank takes longer. steps_ms: the durations of the passes of
         a run; `end_ms` has no meaning then.
-    has_effect, cut_on_submit, exhausted: see `Pass`.
+    has_effect, cut_on_submit, exhausted, out_of_attempts: see `Pass`.
     prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
     retry: this was an attempt without effect, and the next one at the same time can turn out differently.
     """
@@ -75,6 +77,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
     has_effect: bool = True
     cut_on_submit: bool = False
     exhausted: bool = False
+    out_of_attempts: bool = False
     prefilled: bool = False
     worked: bool = True
     retry: bool = False
@@ -139,18 +142,27 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
 
 class HandoffRank(RankScheduler, Protocol):
-    """A rank that takes part in hand-offs: as a source (prefill role) or as a destination (decode role).
+    """A rank that takes part in hand-offs. While a pass is in flight only `reserve` may be called."""
 
-    None of these is called while a pass is in flight, but `reserve`.
-    """
+    def abandon_head(self) -> RankOutputs | None:
+        """Give up the first request that waits for room, if any does; it ends as failed."""
+        ...
+
+
+class SourceRank(HandoffRank, Protocol):
+    """A rank that builds prompts and holds their KV (prefill role)."""
+
+    def release_source(self, ordinal: int) -> None:
+        """Let go of the KV of a request whose prompt was built here, if it is held."""
+        ...
+
+
+class DestinationRank(HandoffRank, Protocol):
+    """A rank that takes prompts over (decode role)."""
 
     @property
     def wants_pass_end(self) -> bool:
         """Whether the end of a pass can grant a reservation, so that runs are one pass long."""
-        ...
-
-    def release_source(self, ordinal: int) -> None:
-        """Let go of the KV of a request whose prompt was built here, if it is held."""
         ...
 
     def reserve(self, request: Request) -> str | None:
@@ -165,8 +177,8 @@ class HandoffRank(RankScheduler, Protocol):
         """The KV of a reserved destination has arrived: its request may run."""
         ...
 
-    def abandon_head(self) -> RankOutputs | None:
-        """Give up the first request that waits for room, if any does; it ends as failed."""
+    def cancel(self, ordinal: int) -> None:
+        """Let go of a reserved destination whose KV will never arrive."""
         ...
 
 

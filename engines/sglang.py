@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from engines.bursts import Bursts, burst_blocks
-from engines.engine import EngineOptions, RankOutputs, RankPass
+from engines.engine import EngineOptions, RankOutputs, RankPass, Role
 from engines.metrics import Lengths, forward_pass_metrics, lengths
 from engines.radix_batch import RadixBatch
 from engines.radix_lease import RadixLeases, RadixSequence
@@ -86,8 +86,7 @@ class SglangScheduler:
         return bool(self._waiting or self._singles or self._members or self._rounds)
 
     def submit(self, request: Request) -> None:
-        limit = output_limit(self._rank, request.input_tokens, request.output_tokens)
-        self._waiting.append(RadixSequence(request, limit, self._cache.root))
+        self._waiting.append(self._new_sequence(request))
 
     def begin_pass(self, now_ms: float, wave: int) -> RankPass:
         self._run = self._plan_run(now_ms)
@@ -105,6 +104,20 @@ class SglangScheduler:
             self._run = None
         return self._outputs
 
+    @property
+    def _running(self) -> int:
+        return len(self._members) + len(self._singles)
+
+    def _new_sequence(self, request: Request) -> RadixSequence:
+        limit = output_limit(self._rank, request.input_tokens, request.output_tokens)
+        return RadixSequence(request, limit, self._cache.root)
+
+    def _dissolve_members(self) -> None:
+        """Make every running request a single."""
+        for sequence in self._members.members():
+            self._members.leave(sequence)
+            self._singles.append(sequence)
+
     # One pass
 
     def _form_pass(self, now_ms: float) -> RankPass:
@@ -113,16 +126,26 @@ class SglangScheduler:
             _rejection(sequence, f"a prompt of {sequence.prompt_tokens} tokens is not below max_model_len {most}")
             for sequence in self._waiting.take_too_long()
         ]
+        taken_over = self._take_over(now_ms)
         self._waiting.sort()
-        chunks = self._admit() if not self._rounds else []
+        chunks = self._admit() if self._may_admit else []
         if chunks:
-            return self._prefill(now_ms, chunks, rejections)
-        return self._decode(now_ms, rejections)
+            return self._prefill(now_ms, chunks, taken_over, rejections)
+        return self._decode(now_ms, taken_over, rejections)
+
+    @property
+    def _may_admit(self) -> bool:
+        """Whether this pass may be a prefill pass."""
+        return not self._rounds
+
+    def _take_over(self, now_ms: float) -> list[Admission]:
+        """Let requests run whose prompt was built elsewhere."""
+        return []
 
     def _admit(self) -> list[_Chunk]:
         chunks: list[_Chunk] = []
         waiting, rules = self._waiting, self._rules
-        slots = self._max_running - len(self._members) - len(self._singles)
+        slots = self._max_running - self._running
         if not waiting or slots <= 0:
             return chunks
         tokens_left = rules.left_by(self._cache.available, self._remaining(), self._ratio.value)
@@ -160,10 +183,12 @@ class SglangScheduler:
         passes = self._members.passes
         return [sequence.finish - passes for sequence in self._members.members()]
 
-    def _prefill(self, now_ms: float, chunks: list[_Chunk], rejections: list[Terminal]) -> RankPass:
+    def _prefill(
+        self, now_ms: float, chunks: list[_Chunk], taken_over: list[Admission], rejections: list[Terminal]
+    ) -> RankPass:
         isl = sum([chunk.end for chunk in chunks])
         prefix = sum([chunk.start for chunk in chunks])
-        end_ms = now_ms + self._durations.prefill_ms(len(chunks), isl, prefix)
+        end_ms = now_ms + self._prefill_ms(len(chunks), isl, prefix)
         admissions = [Admission(chunk.sequence.ordinal, now_ms, chunk.start) for chunk in chunks if chunk.fresh]
         built: list[RadixSequence] = []
         for chunk in chunks:
@@ -196,12 +221,16 @@ class SglangScheduler:
             bursts=tuple([(sequence.ordinal, 1) for sequence in emitting]) if speculates else (),
             first_tokens=_ordinals(sequence for sequence in emitting if sequence.generated == 1),
             terminals=(*terminals, *rejections),
-            admissions=tuple(admissions),
+            admissions=(*taken_over, *admissions),
             committed_prefill_tokens=isl - prefix,
             kv_events=self._leases.take_events(),
             metrics=self._metrics(end_ms - now_ms, chunks, Lengths()),
         )
         return RankPass(end_ms, prefilled=isl > prefix, worked=isl > prefix)
+
+    def _prefill_ms(self, count: int, isl: int, prefix: int) -> float:
+        """Duration of a prefill pass."""
+        return self._durations.prefill_ms(count, isl, prefix)
 
     def _emit_first_tokens(self, sequences: list[RadixSequence]) -> list[RadixSequence]:
         """Generate the token after the prompt for all of them, or for none if there are not pages for all."""
@@ -223,7 +252,7 @@ class SglangScheduler:
         for sequence in sequences:
             sequence.order = self._next_order
             self._next_order += 1
-            if self._merge_passes:
+            if self._merge_passes and not self._singles:
                 self._members.join(sequence)
             else:
                 self._singles.append(sequence)
@@ -232,11 +261,13 @@ class SglangScheduler:
         self._leases.complete(sequence)
         return Terminal(sequence.ordinal, Status.COMPLETED)
 
-    def _decode(self, now_ms: float, rejections: list[Terminal]) -> RankPass:
-        for sequence in self._members.members():
-            self._members.leave(sequence)
-            self._singles.append(sequence)
+    def _decode(self, now_ms: float, taken_over: list[Admission], rejections: list[Terminal]) -> RankPass:
+        self._dissolve_members()
         deferred, self._decoded = self._rounds > 0, bool(self._singles)
+        # Only requests that were handed over without any output to generate.
+        empty = [sequence for sequence in self._singles if not sequence.remaining]
+        if empty:
+            self._singles = [sequence for sequence in self._singles if sequence.remaining]
         decoding = Lengths()
         if self._options.capture_metrics:
             decoding = lengths(sequence.length for sequence in self._singles)
@@ -261,13 +292,14 @@ class SglangScheduler:
         resumed = _ordinals(sequence for sequence in emitting if sequence in silent)
         paused = _ordinals(sequence for sequence in gone if sequence not in silent)
         bursts = self._emit(emitting, needed)
-        terminals = [self._complete(sequence) for sequence in emitting if sequence.complete]
+        terminals = [self._complete(sequence) for sequence in (*empty, *emitting) if sequence.complete]
         self._singles = [sequence for sequence in self._singles if not sequence.complete]
         for sequence in victims:
             self._waiting.append(sequence)
-        if not (emitting or victims or rejections or self._options.strict) and (self._singles or not deferred):
+        has_effect = bool(emitting or empty or taken_over or victims or rejections)
+        if not (has_effect or self._options.strict) and (self._singles or not deferred):
             rejections = self._reject_impossible()
-        has_effect = bool(emitting or victims or rejections)
+            has_effect = bool(rejections)
         speculates = self._sampler is not None
         self._outputs = RankOutputs(
             dp_rank=self._options.dp_rank,
@@ -278,6 +310,7 @@ class SglangScheduler:
             accepted_tokens=bursts.accepted if speculates else 0,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
+            admissions=tuple(taken_over),
             preemptions=len(victims),
             kv_events=self._leases.take_events(),
             metrics=self._metrics(end_ms - now_ms, [], decoding),
@@ -289,7 +322,7 @@ class SglangScheduler:
         return RankPass(
             end_ms,
             has_effect=has_effect,
-            exhausted=not (has_effect or deferred),
+            exhausted=not (has_effect or deferred) and self._options.role is Role.AGGREGATED,
             worked=bool(emitting),
             retry=deferred and not has_effect,
         )
@@ -379,7 +412,7 @@ class SglangScheduler:
         if self._leases.capture_events or (waiting.sorts and len(waiting) > 1):
             # Somebody sees what is evicted, or the queue is sorted by it: only the last pass may evict.
             passes = max(members.affordable(passes, self._cache.free), 1)
-        if waiting:
+        if waiting and self._may_admit:
             passes = self._passes_before_admission(passes)
             if not passes:
                 return None

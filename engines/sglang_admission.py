@@ -28,6 +28,11 @@ class NewTokenRatio:
         self._step = (self._initial - self._floor) / 600.0
         self.value = self._initial
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is at its floor."""
+        return self.value == self._floor
+
     def reset(self) -> None:
         """Go back to the initial value."""
         self.value = self._initial
@@ -35,7 +40,7 @@ class NewTokenRatio:
     def decay(self, passes: int = 1) -> None:
         """Follow `passes` decode passes."""
         for _ in range(passes):
-            if self.value == self._floor:
+            if self.settled:
                 return
             self.value = max(self.value - self._step, self._floor)
 

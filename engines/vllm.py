@@ -70,7 +70,7 @@ class VllmScheduler:
         self._role = options.role
         self._sources: dict[int, Sequence] = {}
         """Requests whose prompt was built here and whose KV is held until their hand-off is over."""
-        self._destinations = Destinations()
+        self._destinations = Destinations[Sequence]()
         self._next_order = 0
         self._run: RankPass | None = None
         self._run_wave, self._run_queue = 0, False
@@ -444,7 +444,7 @@ class VllmScheduler:
             )
         return [self._reject(head, reason)]
 
-    # Hand-off, as `HandoffRank` describes it
+    # Hand-off, as `SourceRank` and `DestinationRank` describe it
 
     @property
     def wants_pass_end(self) -> bool:
@@ -486,6 +486,10 @@ class VllmScheduler:
         while index < len(self._waiting) and self._waiting[index].accepted < sequence.accepted:
             index += 1
         self._waiting.insert(index, sequence)
+
+    def cancel(self, ordinal: int) -> None:
+        self._release(self._destinations.take(ordinal))
+        self._destinations.generation += 1
 
     def abandon_head(self) -> RankOutputs | None:
         head = next((waiting for waiting in self._waiting if not waiting.blocks), None)

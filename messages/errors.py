@@ -11,5 +11,12 @@ class InputError(Exception):
         self.findings = findings
 
 
+LIVELOCK = (
+    "replay invariant violated: offline replay detected an effect-free zero-duration pass "
+    "with {} in-flight requests remaining"
+)
+"""Text of the error of a worker that attempts passes for ever, with the number of its requests."""
+
+
 class ReplayError(Exception):
     """The run failed: a dead end, a livelock, or a fault inside an actor."""

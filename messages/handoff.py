@@ -45,6 +45,13 @@ class ReleaseSource(msgspec.Struct, frozen=True, gc=False):
     dp_rank: int
 
 
+class CancelDestination(msgspec.Struct, frozen=True, gc=False):
+    """Action: the KV will never arrive; the decode rank may let go of its room. Waits for the end of a pass."""
+
+    ordinal: int
+    dp_rank: int
+
+
 class DestinationReserved(msgspec.Struct, frozen=True, gc=False):
     """Fact: blocks for the prompt are held, `fresh_tokens` of their content is missing at the destination."""
 
@@ -62,6 +69,12 @@ class DestinationFailed(msgspec.Struct, frozen=True, gc=False):
 
 class DestinationActivated(msgspec.Struct, frozen=True, gc=False):
     """Fact: the request is in the decode rank's queue."""
+
+    ordinal: int
+
+
+class DestinationCancelled(msgspec.Struct, frozen=True, gc=False):
+    """Fact: the decode rank has let go of the room."""
 
     ordinal: int
 
@@ -108,9 +121,11 @@ HandoffMessage = (
     | StartTransfer
     | ActivateDestination
     | ReleaseSource
+    | CancelDestination
     | DestinationReserved
     | DestinationFailed
     | DestinationActivated
+    | DestinationCancelled
     | SourceReleased
     | TransferCompleted
     | MilestoneReached

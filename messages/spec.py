@@ -188,12 +188,24 @@ def _is_rate(text: str) -> bool:
         return False
 
 
+def _check_chunk_share(rank: RankSpec, dp_size: int) -> None:
+    """Refuse ranks of SGLang whose share of a chunk is nothing."""
+    if rank.backend == "sglang" and rank.sglang.chunked_prefill_size < dp_size:
+        raise ValueError(
+            f"dp_size {dp_size} leaves nothing of rank.sglang.chunked_prefill_size "
+            f"{rank.sglang.chunked_prefill_size}, which the ranks share"
+        )
+
+
 class RoleSpec(_Strict, frozen=True):
     """The engine of the workers of one pool; the fields are those of `EngineSpec`."""
 
     rank: RankSpec = RankSpec()
     dp_size: Positive = 1
     tensor_parallel_size: Positive = 1
+
+    def __post_init__(self) -> None:
+        _check_chunk_share(self.rank, self.dp_size)
 
 
 class EngineSpec(_Strict, frozen=True):
@@ -216,11 +228,7 @@ class EngineSpec(_Strict, frozen=True):
         return own or RoleSpec(rank=self.rank, dp_size=self.dp_size, tensor_parallel_size=self.tensor_parallel_size)
 
     def __post_init__(self) -> None:
-        if self.rank.backend == "sglang" and self.rank.sglang.chunked_prefill_size < self.dp_size:
-            raise ValueError(
-                f"dp_size {self.dp_size} leaves nothing of rank.sglang.chunked_prefill_size "
-                f"{self.rank.sglang.chunked_prefill_size}, which the ranks share"
-            )
+        _check_chunk_share(self.rank, self.dp_size)
 
 
 class RoundRobinPlacement(_Strict, frozen=True):

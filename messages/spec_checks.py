@@ -64,8 +64,6 @@ def _check_roles(engine: EngineSpec) -> list[str]:
             f"engine.decode.rank.block_size: both pools must have the same block size, "
             f"got {prefill.tokens_per_block} for prefill and {decode.tokens_per_block} for decode"
         )
-    if "sglang" in (prefill.backend, decode.backend):
-        findings.append("topology.kind: this version supports disaggregated clusters of vllm and trtllm, not of sglang")
     return findings
 
 

@@ -166,9 +166,9 @@ def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]]
 
 
 @st.composite
-def two_pool_specs(draw: st.DrawFn) -> dict[str, Any]:
+def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]:
     """As `specs`, with a decode pool that has a cache and limits of its own."""
-    spec = draw(specs(("vllm", "trtllm")))
+    spec = draw(specs(backends))
     prefill = spec["engine"]
     if draw(st.booleans()):
         prefill["rank"] |= {
@@ -186,8 +186,14 @@ def two_pool_specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(spec=two_pool_specs(), trace=traces())
+@given(spec=two_pool_specs(("vllm", "trtllm")), trace=traces())
 def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
+    _assert_merged_equals_stepped(spec, trace, "of the spec")
+
+
+@settings(max_examples=150, deadline=None)
+@given(spec=two_pool_specs(("sglang",)), trace=traces())
+def test_merged_equals_stepped_on_two_pools_with_sglang(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
     _assert_merged_equals_stepped(spec, trace, "of the spec")
 
 

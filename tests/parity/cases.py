@@ -45,4 +45,15 @@ def _check_where_the_reference_fails(spec: dict[str, Any], error: str) -> None:
     assert report.requests is not None
     if "max_sim_time_ms" not in spec:
         assert len(report.requests) == report.summary["num_requests"]
-    assert any(record.terminal_reason for record in report.requests)
+        assert all(record.terminal_status is not None for record in report.requests)
+    if not _only_patience_is_needed(spec):
+        assert any(record.terminal_reason for record in report.requests)
+
+
+def _only_patience_is_needed(spec: dict[str, Any]) -> bool:
+    """Whether the request in question may well finish if the run goes on.
+
+    A decode worker of SGLang fails the run there when it cannot do anything for the moment, though a hand-off under way
+    or the end of another request helps it later.
+    """
+    return spec["topology"]["kind"] == "disaggregated" and spec["engine"]["decode"]["rank"]["backend"] == "sglang"

@@ -35,6 +35,45 @@ def reference_cases(
     return cases
 
 
+def wider_pools_case(backend: str, seed: int) -> dict[str, Any]:
+    """A case of two pools that have little in common, with any of what the reference's generator leaves out.
+
+    That is: attention-DP, length limits, speculation, intervals, little room, small chunks, prompts without output.
+    """
+    from fuzz import make_case
+
+    rng = random.Random(f"pools/{backend}/{seed}")
+    case: dict[str, Any] = make_case(rng.randrange(10**9), backend, "disaggregated")
+    case["seed"] = seed
+    lengths = [row["input_length"] for row in case["trace"]]
+    size = rng.choice((1, 2, 3, 4, 16, 24) if backend == "sglang" else (2, 3, 4, 16, 24))
+    for pool in ("prefill", "decode"):
+        engine = case["config"][f"{pool}_engine_args"]
+        rank = engine["engine"]
+        if rng.random() < 0.3:
+            engine["dp_size"] = rng.randint(2, 3)
+        if rng.random() < 0.25:
+            rank["max_model_len"] = rng.randint(2, max(lengths) + 60)
+        if pool == "decode" and rng.random() < 0.25:
+            rank["aic_nextn"] = rng.randint(1, 5)
+        if backend == "sglang":
+            _vary_sglang(rng, case, rank)
+        elif rng.random() < 0.5:
+            rank["num_gpu_blocks"] = rng.randint(1, 2) * max(lengths) // size + rng.randint(1, 9)
+        if backend == "vllm" and rng.random() < 0.3:
+            rank["prefill_schedule_interval"] = rng.randint(2, 5)
+        if backend != "sglang" and rng.random() < 0.3:
+            rank["enable_chunked_prefill"] = False
+        rank["block_size"] = size
+        if backend == "sglang":
+            rank["num_gpu_blocks"] = max(rank["num_gpu_blocks"], -(-max(lengths) // size) + rng.randint(1, 9))
+            rank["sglang"]["chunked_prefill_size"] = size * rng.choice((3, 4, 6, 10, 100, 5000))
+    for row in case["trace"]:
+        if rng.random() < 0.05:
+            row["output_length"] = 0
+    return case
+
+
 def wider_case(backend: str, seed: int, folder: Path) -> dict[str, Any]:
     """A case with any of what the reference's generator leaves out.
 

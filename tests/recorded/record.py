@@ -18,7 +18,7 @@ from typing import Any
 CASES = Path(__file__).parent / "cases"
 EXAMPLES = (
     *(f"engine-{number:02d}" for number in (*range(1, 29), *range(30, 34))),
-    *(f"sglang-{number:02d}" for number in range(1, 29)),
+    *(f"sglang-{number:02d}" for number in range(1, 33)),
     *(f"workload-{number:02d}" for number in (*range(1, 22), 27, 28)),
     "runtime-agg-2w-simultaneous",
     "runtime-agg-3w-polynomial",
@@ -37,16 +37,20 @@ EXAMPLES = (
     "runtime-disagg-2p2d-no-bandwidth",
     "runtime-disagg-arrival-at-completion",
     "runtime-disagg-decode-max-seqs-gate",
+    "runtime-disagg-destination-full-sglang-8",
     "runtime-disagg-destination-full-trtllm-8",
     "runtime-disagg-destination-full-vllm-6",
     "runtime-disagg-destination-full-vllm-6-bandwidth",
     "runtime-disagg-destination-full-vllm-8",
     "runtime-disagg-destination-full-vllm-9",
     "runtime-disagg-destination-missing",
+    "runtime-disagg-destination-missing-sglang",
     "runtime-disagg-destination-missing-trtllm",
     "runtime-disagg-destination-never-fits",
     "runtime-disagg-dp2-dp3-2p2d",
+    "runtime-disagg-one-reservation-per-pass-sglang",
     "runtime-disagg-one-reservation-per-pass-vllm",
+    "runtime-disagg-sglang-transfer-order",
     "runtime-disagg-source-hold-blocks-prefill",
     "runtime-conc2-single-turn",
     "runtime-conc3-single-turn-2w",
@@ -103,7 +107,9 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     row = {key: value for key, value in row.items() if key != "trace_index"}
     if "admissions" in row:
         admissions = row.pop("admissions")
-        row["admission_history"] = [{"at_ms": at_ms, "reused_input_tokens": reused} for at_ms, reused in admissions]
+        # With two pools each entry begins with the name of its pool.
+        names = ("pool", "at_ms", "reused_input_tokens")
+        row["admission_history"] = [dict(zip(names[-len(entry) :], entry, strict=True)) for entry in admissions]
     if "dp_rank" in row:
         row["routing_history"] = [{"dp_rank": row.pop("dp_rank")}]
     if "routing" in row:
