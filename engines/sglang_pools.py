@@ -100,9 +100,10 @@ class SglangDestination(_PoolRank):
 
     def activate(self, ordinal: int) -> None:
         sequence = self._destinations.take(ordinal)
-        available = self._cache.available
+        free = self._cache.free
         self._leases.publish(sequence, sequence.computed, self._cache.stamp())
-        if self._cache.available > available:
+        if self._cache.free > free:
+            # The tree had pages of it already.
             self._destinations.generation += 1
         self._handed_over.append(sequence)
 
