@@ -176,9 +176,11 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
             "kv_transfer_bandwidth": draw(st.sampled_from((1.0, 2.0, 40.0))),
             "kv_transfer_timing_mode": draw(st.sampled_from(("full_prompt", "destination_missing"))),
         }
+    chunk = prefill["rank"].get("sglang", {}).get("chunked_prefill_size", 2)
     decode = {
         "rank": prefill["rank"] | {"num_gpu_blocks": draw(st.integers(2, 60)), "max_num_seqs": draw(st.integers(1, 6))},
-        "dp_size": draw(st.integers(1, 2)),
+        # The ranks share a chunk.
+        "dp_size": draw(st.integers(1, min(2, chunk))),
     }
     workers = [{"initial_workers": draw(st.integers(1, 2))} for _ in range(2)]
     topology = {"kind": "disaggregated", "prefill": workers[0], "decode": workers[1]}
