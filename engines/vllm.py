@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from collections import deque
 
+import msgspec
+
 from engines.block_pool import NO_MATCH, BlockPool, Match
 from engines.bursts import Bursts, burst_blocks, emit_bursts
 from engines.decode_batch import DecodeBatch
@@ -73,6 +75,8 @@ class VllmScheduler:
         self._destinations = Destinations[Sequence]()
         self._next_order = 0
         self._run: RankPass | None = None
+        self._opened = False
+        """Whether a formed pass comes before the run."""
         self._run_wave, self._run_queue = 0, False
         self._outputs = RankOutputs()
         self._exhausted = False
@@ -90,17 +94,22 @@ class VllmScheduler:
         self._waiting.append(self._new_sequence(request))
 
     def begin_pass(self, now_ms: float, wave: int) -> RankPass:
+        self._opened = False
         self._run = self._plan_run(now_ms, wave)
-        return self._run or self._form_pass(now_ms, wave)
+        return self._run or self._go_on(now_ms, self._form_pass(now_ms, wave), wave)
 
     def group_formed(self, *, prefilled: bool, worked: bool) -> None:
         pass
 
     def end_pass(self, passes: int) -> RankOutputs:
-        if self._run is not None:
-            self._outputs = self._finish_run(self._run, passes)
-            self._run = None
-        return self._outputs
+        if self._run is None:
+            return self._outputs
+        run, self._run = self._run, None
+        if not self._opened:
+            return self._finish_run(run, passes)
+        if passes == 1:
+            return self._outputs
+        return msgspec.structs.replace(self._outputs, terminals=self._finish_run(run, passes - 1).terminals)
 
     def _new_sequence(self, request: Request) -> Sequence:
         return Sequence(request, request.output_tokens, self._output_limit(request))
@@ -538,6 +547,24 @@ class VllmScheduler:
             cut_on_submit = cut_on_submit or not self._waiting
             self._run_wave, self._run_queue = wave, bool(self._waiting)
         return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit)
+
+    def _go_on(self, now_ms: float, formed: RankPass, wave: int) -> RankPass:
+        """A formed pass together with the run that follows it, if nobody can tell when the outputs of the pass appear.
+
+        Ends matter to everybody. A pass that takes no time ends where it starts, in another phase than a run does.
+        """
+        outputs, options = self._outputs, self._options
+        if not self._merge_passes or outputs.terminals or outputs.preemptions or not now_ms < formed.end_ms:
+            return formed
+        if options.capture_kv_events or options.capture_metrics or self._prefill_interval > 1:
+            return formed
+        if options.show_first_tokens and outputs.first_tokens:
+            return formed
+        run = self._plan_run(formed.end_ms, wave)
+        if run is None or run.steps_ms is None or not run.steps_ms[0]:
+            return formed
+        self._run, self._opened = run, True
+        return RankPass(formed.end_ms, then_ms=run.steps_ms, cut_on_submit=run.cut_on_submit)
 
     def _queue_is_blocked(self) -> bool:
         """Whether nobody can be admitted until a running request gives something back, whoever arrives.
