@@ -372,7 +372,10 @@ class VllmScheduler:
 
     def _changes_of_emission(self, ready: list[Sequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(requests that emit in this pass but not in the one before, requests of which the opposite is true)."""
-        emitting, before = set(ready), self._emitting
+        before = self._emitting
+        if not before:
+            return tuple([sequence.ordinal for sequence in ready]), ()
+        emitting = set(ready)
         resumed = tuple(sequence.ordinal for sequence in ready if sequence not in before)
         paused = tuple(sorted(sequence.ordinal for sequence in before if sequence not in emitting))
         self._emitting = set()
@@ -388,11 +391,10 @@ class VllmScheduler:
             elif not self._merge_passes:
                 self._emitting.add(sequence)
         if self._merge_passes and ready:
-            steady = [sequence for sequence in ready if not sequence.complete]
-            for sequence in steady:
-                self._decoders.add(sequence)
-            joined = set(steady)
-            self._singles = [single for single in self._singles if single not in joined]
+            for sequence in ready:
+                if not sequence.complete:
+                    self._decoders.add(sequence)
+            self._singles = [single for single in self._singles if single not in self._decoders]
         return terminals
 
     def _reserve_bursts(
