@@ -247,12 +247,24 @@ class Coordinator:
         if reply.revoke:
             self._revoked.add(self._own_alarm.pop(actor))
         for outgoing in reply.outbox:
-            seq_no = self._take_seq_no()
-            if outgoing.at_ms is None:
-                # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
-                self._cascade.append(self._stamp(envelope.key, seq_no, actor, outgoing.receiver, outgoing.message))
-            else:
-                self._schedule(seq_no, actor, outgoing)
+            seq_no = self._next_seq_no
+            self._next_seq_no = seq_no + 1
+            if outgoing.at_ms is not None:
+                self._schedule(outgoing.at_ms, seq_no, actor, outgoing)
+                continue
+            # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
+            self._cascade.append(
+                Envelope(
+                    envelope.at_ms,
+                    envelope.round,
+                    envelope.phase,
+                    envelope.key,
+                    seq_no,
+                    actor,
+                    outgoing.receiver,
+                    outgoing.message,
+                )
+            )
         if reply.offering:
             phase, key = self._start_places[actor]
             if key not in self._offers[phase]:
@@ -264,9 +276,8 @@ class Coordinator:
         if reply.live_workers is not None:
             self._provisioned[actor] = _Provisioned(reply.live_workers, self.now_ms, self.worker_seconds(actor))
 
-    def _schedule(self, seq_no: int, sender: str, outgoing: Outgoing) -> None:
-        at_ms, phase, receiver, message = outgoing.at_ms, outgoing.phase, outgoing.receiver, outgoing.message
-        assert at_ms is not None
+    def _schedule(self, at_ms: float, seq_no: int, sender: str, outgoing: Outgoing) -> None:
+        phase, receiver, message = outgoing.phase, outgoing.receiver, outgoing.message
         if at_ms == self.now_ms:
             heapq.heappush(self._due[phase], (outgoing.key, seq_no, sender, receiver, message))
         elif self.now_ms < at_ms < math.inf:
