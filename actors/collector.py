@@ -11,7 +11,7 @@ from actors.reporting.report import build_report
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Reply
-from messages.handoff import MilestoneReached, RequestEnded
+from messages.handoff import MilestonesReached, RequestEnded
 from messages.passes import PassOutputs
 from messages.report import ConcludeRun
 from messages.requests import RequestArrived, RequestRouted
@@ -87,9 +87,9 @@ class Collector(SimActor):
         self._accepted_tokens += message.accepted_tokens
         return NOTHING
 
-    @handles(MilestoneReached)
-    def reach(self, message: MilestoneReached, envelope: Envelope) -> Reply:
-        self._requests[message.ordinal].milestones[message.milestone] = envelope.at_ms
+    @handles(MilestonesReached)
+    def reach(self, message: MilestonesReached, envelope: Envelope) -> Reply:
+        self._requests[message.ordinal].milestones.update(message.times_ms)
         return NOTHING
 
     @handles(RequestEnded)
