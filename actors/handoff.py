@@ -99,7 +99,7 @@ class HandoffActor(SimActor):
             if message.pool == DECODE.label:
                 # A rejected destination can end here too, with the tokens it has.
                 handoff.ended = RequestEnded(terminal.ordinal, terminal.status, terminal.reason)
-                outbox += (Outgoing(CLIENT, handoff.ended), _milestones(handoff))
+                outbox += (Outgoing(CLIENT, handoff.ended), *_milestones(handoff))
                 self._forget_if_over(terminal.ordinal)
                 continue
             handoff.source = (envelope.sender, message.dp_rank)
@@ -164,7 +164,7 @@ class HandoffActor(SimActor):
             # Source first, its place in the closed loop is free once its source is.
             return NOTHING if self._destination_first else Reply(outbox=(Outgoing(CLIENT, handoff.ended),))
         handoff.milestones[Milestone.SOURCE_RELEASED] = envelope.at_ms
-        return Reply(outbox=(_milestones(handoff),)) if handoff.ended is not None else NOTHING
+        return Reply(outbox=_milestones(handoff)) if handoff.ended is not None else NOTHING
 
     @handles(DestinationCancelled)
     def cancelled(self, message: DestinationCancelled, envelope: Envelope) -> Reply:
@@ -176,7 +176,7 @@ class HandoffActor(SimActor):
         ordinal = handoff.request.ordinal
         handoff.ended = RequestEnded(ordinal, status, reason)
         handoff.given_up = True
-        outbox = [Outgoing(COLLECTOR, handoff.ended), _milestones(handoff)]
+        outbox = [Outgoing(COLLECTOR, handoff.ended), *_milestones(handoff)]
         if self._destination_first:
             outbox.append(Outgoing(CLIENT, handoff.ended))
         if handoff.source is not None:
@@ -215,10 +215,10 @@ class HandoffActor(SimActor):
             del self._handoffs[ordinal]
 
 
-def _milestones(handoff: _Handoff) -> Outgoing:
-    """What the record has not been told yet."""
+def _milestones(handoff: _Handoff) -> tuple[Outgoing, ...]:
+    """A message about those that the record has not been told of yet, if there are any."""
     untold, handoff.milestones = handoff.milestones, {}
-    return Outgoing(COLLECTOR, MilestonesReached(handoff.request.ordinal, untold))
+    return (Outgoing(COLLECTOR, MilestonesReached(handoff.request.ordinal, untold)),) if untold else ()
 
 
 def _action(receiver: str, message: Any, envelope: Envelope) -> Outgoing:
