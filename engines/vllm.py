@@ -29,6 +29,7 @@ from messages.spec import RankSpec
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
+_SCHEDULED = Outcome.SCHEDULED
 
 
 class VllmScheduler:
@@ -69,7 +70,9 @@ class VllmScheduler:
         """Running requests outside the decode batch, in order of admission."""
         self._emitting: set[Sequence] = set()
         """Singles that emitted a token in the last pass."""
-        self._role = options.role
+        # Attributes of an enumeration are slow to reach.
+        self._is_source = options.role is Role.PREFILL
+        self._is_destination = options.role is Role.DECODE
         self._sources: dict[int, Sequence] = {}
         """Requests whose prompt was built here and whose KV is held until their hand-off is over."""
         self._destinations = Destinations[Sequence]()
@@ -134,7 +137,7 @@ class VllmScheduler:
         queued = tuple(self._waiting) if self._options.capture_metrics else ()
         prefill_ms = 0.0
         # A decode worker rebuilds the prompts of preempted requests at no cost in time.
-        if batch.prefill_count and self._role is not Role.DECODE:
+        if batch.prefill_count and not self._is_destination:
             prefill_ms = self._durations.prefill_ms(batch.prefill_count, batch.isl, batch.prefix)
 
         built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]
@@ -151,14 +154,14 @@ class VllmScheduler:
                 decode_count += 1
                 kv_tokens += single.length
         decode_ms = 0.0
-        if decode_count and self._role is not Role.PREFILL:
+        if decode_count and not self._is_source:
             decode_ms = self._durations.decode_ms(decode_count, kv_tokens)
         end_ms = (now_ms + prefill_ms) + decode_ms
         metrics = None
         if self._options.capture_metrics:
             metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
 
-        first_tokens = tuple(single.ordinal for single in ready if not single.generated)
+        first_tokens = tuple([single.ordinal for single in ready if not single.generated])
         resumed: tuple[int, ...] = ()
         paused: tuple[int, ...] = ()
         bursts = Bursts()
@@ -232,7 +235,7 @@ class VllmScheduler:
                 index += 1
                 continue
             outcome = self._schedule(singles[index], batch)
-            if outcome is Outcome.SCHEDULED:
+            if outcome is _SCHEDULED:
                 index += 1
             elif outcome is Outcome.BLOCKED:
                 return
@@ -266,7 +269,7 @@ class VllmScheduler:
                 break
             if batch.defer and head.length - prefix.blocks * self._block_size > 1:
                 break
-            if self._schedule(head, batch, prefix) is not Outcome.SCHEDULED:
+            if self._schedule(head, batch, prefix) is not _SCHEDULED:
                 break
             self._admit(head, admissions, now_ms, prefix.blocks)
             if not batch.scheduled[head][0] and not batch.budget:
@@ -342,7 +345,7 @@ class VllmScheduler:
         if self._pool.prefix_caching:
             sequence.publish(after // self._block_size, self._pool)
         batch.add(sequence, used, min(after, sequence.prompt_tokens) - prompt_before, prompt_before)
-        return Outcome.SCHEDULED
+        return _SCHEDULED
 
     def _preempt(self, batch: Batch, *, undo: bool = True) -> Sequence | None:
         """Take everything from the last (lifo) or first (fifo) running request and put it before the queue.
@@ -428,7 +431,7 @@ class VllmScheduler:
             self._decoders.remove(sequence)
         else:
             self._singles.remove(sequence)
-        if self._role is Role.PREFILL:
+        if self._is_source:
             self._sources[sequence.ordinal] = sequence
         else:
             self._release(sequence)
@@ -446,7 +449,7 @@ class VllmScheduler:
             return []
         head = self._waiting.popleft()
         reason = self._exceeds_pool(head)
-        if reason is None and self._role is Role.DECODE:
+        if reason is None and self._is_destination:
             reason = f"{head.length} tokens find no room beside the requests that wait behind it"
         if reason is None:
             reason = (
