@@ -11,7 +11,7 @@ from actors.reporting.report import build_report
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Reply
-from messages.handoff import MilestoneReached, RequestEnded
+from messages.handoff import MilestonesReached, RequestEnded
 from messages.passes import PassOutputs
 from messages.report import ConcludeRun
 from messages.requests import RequestArrived, RequestRouted
@@ -87,9 +87,9 @@ class Collector(SimActor):
         self._accepted_tokens += message.accepted_tokens
         return NOTHING
 
-    @handles(MilestoneReached)
-    def reach(self, message: MilestoneReached, envelope: Envelope) -> Reply:
-        self._requests[message.ordinal].milestones[message.milestone] = envelope.at_ms
+    @handles(MilestonesReached)
+    def reach(self, message: MilestonesReached, envelope: Envelope) -> Reply:
+        self._requests[message.ordinal].milestones.update(message.times_ms)
         return NOTHING
 
     @handles(RequestEnded)
@@ -124,7 +124,9 @@ class Collector(SimActor):
     def _timelines(self) -> Timelines:
         offsets: dict[int, int] = {}
         size = 0
-        for rank, log in self._pass_ends.items():
+        # By rank: which of them tells of its passes first depends on how these are merged.
+        logs = dict(sorted(self._pass_ends.items()))
+        for rank, log in logs.items():
             offsets[rank] = size
             size += len(log)
         owners, begins, ends = array("q"), array("q"), array("q")
@@ -135,11 +137,11 @@ class Collector(SimActor):
                 )
                 offset = offsets[scheduler_id]
                 if len(slices) % 2:
-                    slices.append(len(self._pass_ends[scheduler_id]))
+                    slices.append(len(logs[scheduler_id]))
                 for begin, end in zip(slices[::2], slices[1::2], strict=True):
                     owners.append(index)
                     begins.append(offset + begin)
                     ends.append(offset + end)
-        times_ms = np.concatenate([np.empty(0), *(np.frombuffer(log) for log in self._pass_ends.values())])
+        times_ms = np.concatenate([np.empty(0), *(np.frombuffer(log) for log in logs.values())])
         indices = (np.frombuffer(numbers, dtype=np.int64) for numbers in (owners, begins, ends))
         return Timelines(self._requests, times_ms, *indices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import gc
 import json
 import os
 import sys
@@ -102,6 +103,7 @@ def replay(
     from actors.system import run
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_no_search_for_cycles())
         output = OutputDirectory(output_dir, overwrite=overwrite) if output_dir is not None else None
         if output is not None:
             stack.callback(output.abandon)
@@ -171,6 +173,18 @@ def _present(report: ReplayReport, written: list[Path], *, json_output: bool, qu
         causes = ", ".join(shortfall_text(shortfall) for shortfall in report.shortfalls)
         raise ReplayError(f"no request completed: {causes}")
     return SUCCESS
+
+
+@contextlib.contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Have the garbage collector rest: a run makes no cycles, and it would go through all requests time and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pykka
 
@@ -25,6 +25,7 @@ _DISAGGREGATED_LIVELOCK = (
     "with {} in-flight requests remaining"
 )
 _TIMESTAMPS_PER_REPORT = 256
+_START_PASS = StartPass()
 
 Queued = tuple[int, int, str, str, Any]
 """(key, seq_no, sender, receiver, message)"""
@@ -68,8 +69,9 @@ class Coordinator:
         self._progress = progress
         self._actors: dict[str, pykka.ActorRef[Any]] = {}
         self._later: list[tuple[float, int, int, int, str, str, Any]] = []
-        self._due: dict[Phase, list[Queued]] = {phase: [] for phase in Phase}
-        self._cascade: deque[Queued] = deque()
+        self._due: list[list[Queued]] = [[] for _ in Phase]
+        """By phase."""
+        self._cascade: deque[Envelope] = deque()
         self._phase = Phase.COMPLETIONS
         self._round = 0
         self._next_seq_no = 0
@@ -80,6 +82,7 @@ class Coordinator:
         """Where a worker's start offer stands: its phase, and its key among the others."""
         self._offers: dict[Phase, dict[int, str]] = {Phase.START_PREFILL: {}, Phase.START: {}}
         self._offer_queues: dict[Phase, list[int]] = {Phase.START_PREFILL: [], Phase.START: []}
+        self._phases = [(phase, due, self._offers.get(phase)) for phase, due in zip(Phase, self._due, strict=True)]
         self._arrived = 0
         self._in_flight = 0
         self._provisioned: dict[str, _Provisioned] = {}
@@ -109,8 +112,7 @@ class Coordinator:
     def call(self, receiver: str, message: Any) -> Any:
         """Deliver a message of the system's own now, after the run, and return the actor's result."""
         self._round, self._phase = 1, Phase.COMPLETIONS
-        queued = (0, self._take_seq_no(), "system", receiver, message)
-        return self._release(queued).result
+        return self._release(self._stamp(0, self._take_seq_no(), "system", receiver, message)).result
 
     def run(self) -> None:
         """Release everything that is due, in order, until nothing is left or the time limit is reached.
@@ -136,7 +138,7 @@ class Coordinator:
                 if seq_no in self._revoked:
                     self._revoked.remove(seq_no)
                 else:
-                    heapq.heappush(self._due[Phase(phase)], (key, seq_no, sender, receiver, message))
+                    heapq.heappush(self._due[phase], (key, seq_no, sender, receiver, message))
             self._settle_timestamp()
             timestamps += 1
             if self._progress is not None and not timestamps % _TIMESTAMPS_PER_REPORT:
@@ -157,33 +159,28 @@ class Coordinator:
         for offers in self._offers.values():
             for key in sorted(offers):
                 self._round, self._phase = 1, Phase.COMPLETIONS
-                reply = self._release((0, self._take_seq_no(), "system", offers[key], AbandonHead()))
+                reply = self._release(self._stamp(0, self._take_seq_no(), "system", offers[key], AbandonHead()))
                 if reply.outbox:
-                    while self._cascade:
-                        self._release(self._cascade.popleft())
+                    self._release_cascade()
                     self._settle_timestamp()
                     return True
         return False
 
     def _settle_timestamp(self) -> None:
-        """Repeat the phases at the current time until a whole round changes nothing.
-
-        A round with nothing to release and nobody to ask is not run: it would change nothing.
-        """
+        """Repeat the phases at the current time until a whole round changes nothing."""
         self._round = 0
         changed = True
-        offers = self._offers.values()
-        while changed and (any(offers) or any(self._due.values())):
+        while changed:
             self._round += 1
             changed = False
-            for phase, due in self._due.items():
-                self._phase = phase
-                if self._offers.get(phase):
-                    changed |= self._take_up_offers(self._offers[phase], self._offer_queues[phase])
+            for phase, due, offers in self._phases:
+                if offers:
+                    self._phase = phase
+                    changed |= self._take_up_offers(offers, self._offer_queues[phase])
                 while due:
-                    self._release(heapq.heappop(due))
-                    while self._cascade:
-                        self._release(self._cascade.popleft())
+                    self._phase = phase
+                    self._release(self._stamp(*heapq.heappop(due)))
+                    self._release_cascade()
                     changed = True
 
     def _take_up_offers(self, offers: dict[int, str], queue: list[int]) -> bool:
@@ -193,9 +190,7 @@ class Coordinator:
         while queue:
             key = heapq.heappop(queue)
             receiver = offers[key]
-            envelope = Envelope(
-                self.now_ms, self._round, self._phase, key, self._next_seq_no, receiver, receiver, StartPass()
-            )
+            envelope = self._stamp(key, self._next_seq_no, receiver, receiver, _START_PASS)
             reply = self._ask(envelope)
             if reply.exhausted is not None:
                 raise self._livelock(reply.exhausted)
@@ -210,15 +205,21 @@ class Coordinator:
             self._take_seq_no()
             del offers[key]
             self._carry_out(envelope, reply)
-            while self._cascade:
-                self._release(self._cascade.popleft())
+            self._release_cascade()
         for key in set_aside:
             heapq.heappush(queue, key)
         return changed
 
-    def _release(self, queued: Queued) -> Reply:
-        key, seq_no, sender, receiver, message = queued
-        envelope = Envelope(self.now_ms, self._round, self._phase, key, seq_no, sender, receiver, message)
+    def _stamp(self, key: int, seq_no: int, sender: str, receiver: str, message: Any) -> Envelope:
+        """An envelope that is released now."""
+        return Envelope(self.now_ms, self._round, self._phase, key, seq_no, sender, receiver, message)
+
+    def _release_cascade(self) -> None:
+        cascade = self._cascade
+        while cascade:
+            self._release(cascade.popleft())
+
+    def _release(self, envelope: Envelope) -> Reply:
         reply = self._ask(envelope)
         self._carry_out(envelope, reply)
         return reply
@@ -227,7 +228,8 @@ class Coordinator:
         if self._interrupted:
             raise KeyboardInterrupt
         try:
-            return cast("Reply", self._actors[envelope.receiver].ask(envelope))
+            reply: Reply = self._actors[envelope.receiver].ask(envelope, block=True)
+            return reply
         except ReplayError:
             raise
         except Exception as error:
@@ -245,7 +247,24 @@ class Coordinator:
         if reply.revoke:
             self._revoked.add(self._own_alarm.pop(actor))
         for outgoing in reply.outbox:
-            self._send(envelope, outgoing)
+            seq_no = self._next_seq_no
+            self._next_seq_no = seq_no + 1
+            if outgoing.at_ms is not None:
+                self._schedule(outgoing.at_ms, seq_no, actor, outgoing)
+                continue
+            # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
+            self._cascade.append(
+                Envelope(
+                    envelope.at_ms,
+                    envelope.round,
+                    envelope.phase,
+                    envelope.key,
+                    seq_no,
+                    actor,
+                    outgoing.receiver,
+                    outgoing.message,
+                )
+            )
         if reply.offering:
             phase, key = self._start_places[actor]
             if key not in self._offers[phase]:
@@ -257,19 +276,14 @@ class Coordinator:
         if reply.live_workers is not None:
             self._provisioned[actor] = _Provisioned(reply.live_workers, self.now_ms, self.worker_seconds(actor))
 
-    def _send(self, cause: Envelope, outgoing: Outgoing) -> None:
-        seq_no = self._take_seq_no()
-        sender = cause.receiver
-        at_ms, phase, receiver, message = outgoing.at_ms, outgoing.phase, outgoing.receiver, outgoing.message
-        if at_ms is None:
-            # A cascade keeps the key of its cause: in the start phase it tells whose turn it is.
-            self._cascade.append((cause.key, seq_no, sender, receiver, message))
-        elif at_ms > self.now_ms and at_ms < math.inf:
-            heapq.heappush(self._later, (at_ms, int(phase), outgoing.key, seq_no, sender, receiver, message))
+    def _schedule(self, at_ms: float, seq_no: int, sender: str, outgoing: Outgoing) -> None:
+        phase, receiver, message = outgoing.phase, outgoing.receiver, outgoing.message
+        if at_ms == self.now_ms:
+            heapq.heappush(self._due[phase], (outgoing.key, seq_no, sender, receiver, message))
+        elif self.now_ms < at_ms < math.inf:
+            heapq.heappush(self._later, (at_ms, phase, outgoing.key, seq_no, sender, receiver, message))
             if sender == receiver:
                 self._own_alarm[sender] = seq_no
-        elif at_ms == self.now_ms:
-            heapq.heappush(self._due[phase], (outgoing.key, seq_no, sender, receiver, message))
         else:
             kind = type(message).__name__
             raise ReplayError(

@@ -23,7 +23,7 @@ from messages.handoff import (
     DestinationReserved,
     HandoffRequest,
     Milestone,
-    MilestoneReached,
+    MilestonesReached,
     ReleaseSource,
     RequestEnded,
     SourceReleased,
@@ -56,7 +56,10 @@ class TransferModel:
 
 
 class _Handoff(msgspec.Struct):
-    """A request under way. Workers are known by name and rank once they are chosen."""
+    """A request under way. Workers are known by name and rank once they are chosen.
+
+    milestones: when which was reached, until the record is told, which starts when the request ends.
+    """
 
     request: Request
     source: tuple[str, int] | None = None
@@ -66,6 +69,7 @@ class _Handoff(msgspec.Struct):
     released: bool = False
     given_up: bool = False
     """Whether it ended without being handed over."""
+    milestones: dict[Milestone, float] = msgspec.field(default_factory=dict)
 
 
 class HandoffActor(SimActor):
@@ -95,12 +99,12 @@ class HandoffActor(SimActor):
             if message.pool == DECODE.label:
                 # A rejected destination can end here too, with the tokens it has.
                 handoff.ended = RequestEnded(terminal.ordinal, terminal.status, terminal.reason)
-                outbox.append(Outgoing(CLIENT, handoff.ended))
+                outbox += (Outgoing(CLIENT, handoff.ended), *_milestones(handoff))
                 self._forget_if_over(terminal.ordinal)
                 continue
             handoff.source = (envelope.sender, message.dp_rank)
             if terminal.status is Status.COMPLETED:
-                outbox.append(Outgoing(COLLECTOR, MilestoneReached(terminal.ordinal, Milestone.SOURCE_HELD)))
+                handoff.milestones[Milestone.SOURCE_HELD] = envelope.at_ms
                 if self._destination_first:
                     outbox.append(_action(HANDOFF, StartTransfer(terminal.ordinal), envelope))
                 else:
@@ -114,12 +118,10 @@ class HandoffActor(SimActor):
         handoff = self._handoffs[message.ordinal]
         handoff.destination = (envelope.sender, message.dp_rank)
         handoff.fresh_tokens = message.fresh_tokens
-        milestone = MilestoneReached(message.ordinal, Milestone.DESTINATION_RESERVED)
+        handoff.milestones[Milestone.DESTINATION_RESERVED] = envelope.at_ms
         if self._destination_first:
-            following = self._submission(handoff, envelope)
-        else:
-            following = _action(HANDOFF, StartTransfer(message.ordinal), envelope)
-        return Reply(outbox=(Outgoing(COLLECTOR, milestone), following))
+            return Reply(outbox=(self._submission(handoff, envelope),))
+        return Reply(outbox=(_action(HANDOFF, StartTransfer(message.ordinal), envelope),))
 
     @handles(DestinationFailed)
     def failed(self, message: DestinationFailed, envelope: Envelope) -> Reply:
@@ -150,8 +152,8 @@ class HandoffActor(SimActor):
     @handles(DestinationActivated)
     def activated(self, message: DestinationActivated, envelope: Envelope) -> Reply:
         handoff = self._handoffs[message.ordinal]
-        milestone = MilestoneReached(message.ordinal, Milestone.DESTINATION_ACTIVATED)
-        return Reply(outbox=(Outgoing(COLLECTOR, milestone), self._release(handoff, envelope)))
+        handoff.milestones[Milestone.DESTINATION_ACTIVATED] = envelope.at_ms
+        return Reply(outbox=(self._release(handoff, envelope),))
 
     @handles(SourceReleased)
     def released(self, message: SourceReleased, envelope: Envelope) -> Reply:
@@ -161,7 +163,8 @@ class HandoffActor(SimActor):
         if handoff.given_up:
             # Source first, its place in the closed loop is free once its source is.
             return NOTHING if self._destination_first else Reply(outbox=(Outgoing(CLIENT, handoff.ended),))
-        return Reply(outbox=(Outgoing(COLLECTOR, MilestoneReached(message.ordinal, Milestone.SOURCE_RELEASED)),))
+        handoff.milestones[Milestone.SOURCE_RELEASED] = envelope.at_ms
+        return Reply(outbox=_milestones(handoff)) if handoff.ended is not None else NOTHING
 
     @handles(DestinationCancelled)
     def cancelled(self, message: DestinationCancelled, envelope: Envelope) -> Reply:
@@ -173,7 +176,7 @@ class HandoffActor(SimActor):
         ordinal = handoff.request.ordinal
         handoff.ended = RequestEnded(ordinal, status, reason)
         handoff.given_up = True
-        outbox = [Outgoing(COLLECTOR, handoff.ended)]
+        outbox = [Outgoing(COLLECTOR, handoff.ended), *_milestones(handoff)]
         if self._destination_first:
             outbox.append(Outgoing(CLIENT, handoff.ended))
         if handoff.source is not None:
@@ -210,6 +213,12 @@ class HandoffActor(SimActor):
         holds = handoff.given_up and handoff.destination is not None
         if handoff.released and handoff.ended is not None and not holds:
             del self._handoffs[ordinal]
+
+
+def _milestones(handoff: _Handoff) -> tuple[Outgoing, ...]:
+    """A message about those that the record has not been told of yet, if there are any."""
+    untold, handoff.milestones = handoff.milestones, {}
+    return (Outgoing(COLLECTOR, MilestonesReached(handoff.request.ordinal, untold)),) if untold else ()
 
 
 def _action(receiver: str, message: Any, envelope: Envelope) -> Outgoing:

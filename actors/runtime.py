@@ -61,7 +61,7 @@ class CooperativeFuture(pykka.Future[Any]):
     """The answer to a message that has been handled by the time `ask` returns."""
 
     def __init__(self) -> None:
-        super().__init__()
+        # There is one per message, and nothing of what pykka sets up is used by `get`.
         self._value: Any = None
         self._error: BaseException | None = None
 
@@ -78,26 +78,27 @@ class CooperativeFuture(pykka.Future[Any]):
 
 
 class CooperativeInbox:
-    """A queue that has its actor work as soon as something is put into it."""
+    """Hands what is put into it to its actor at once; keeps it only until the actor has started."""
 
     def __init__(self) -> None:
-        self._queue: deque[Any] = deque()
-        self.work: Callable[[], None] | None = None
+        self._early: deque[Any] = deque()
+        self.put: Callable[[Any], None] = self._early.append
 
-    def put(self, envelope: Any, /) -> None:
-        self._queue.append(envelope)
-        if self.work is not None:
-            self.work()
+    def hand_to(self, work: Callable[[Any], None]) -> None:
+        """Hand over what came early, and from now on everything."""
+        self.put = work
+        while self._early:
+            work(self._early.popleft())
 
     def get(self) -> Any:
-        return self._queue.popleft()
+        return self._early.popleft()
 
     def empty(self) -> bool:
-        return not self._queue
+        return not self._early
 
 
 class CooperativeActor(pykka.Actor):
-    """Runs in the thread of whoever asks it. Its loop drains the inbox and stops at the first error.
+    """Runs in the thread of whoever asks it, and stops at the first error.
 
     Unlike pykka's own loop it lets KeyboardInterrupt through, to end the run.
     """
@@ -106,35 +107,26 @@ class CooperativeActor(pykka.Actor):
     def _create_actor_inbox() -> CooperativeInbox:
         return CooperativeInbox()
 
-    @staticmethod
-    def _create_future() -> CooperativeFuture:
-        return CooperativeFuture()
-
-    def _handle_receive(self, message: Any) -> Any:
-        # Envelopes are nearly all there is; what pykka itself sends takes the long way.
-        if type(message) is Envelope:
-            return self.on_receive(message)
-        return super()._handle_receive(message)
+    _create_future = staticmethod(CooperativeFuture)
 
     def _start_actor_loop(self) -> None:
-        # The bound method keeps the actor alive: an ActorRef alone would not.
-        cast(CooperativeInbox, self.actor_inbox).work = self._drain
         self._actor_loop_setup()
+        # The bound method keeps the actor alive: an ActorRef alone would not.
+        cast(CooperativeInbox, self.actor_inbox).hand_to(self._work)
 
-    def _drain(self) -> None:
-        inbox = self.actor_inbox
-        while not inbox.empty():
-            envelope = inbox.get()
-            try:
-                answer = self._handle_receive(envelope.message)
-            except Exception:
-                self._stop()
-                if envelope.reply_to is None:
-                    raise
-                envelope.reply_to.set_exception()
-            else:
-                if envelope.reply_to is not None:
-                    envelope.reply_to.set(answer)
+    def _work(self, envelope: Any) -> None:
+        message, future = envelope.message, envelope.reply_to
+        try:
+            # Envelopes are nearly all there is; what pykka itself sends takes the long way.
+            answer = self.on_receive(message) if type(message) is Envelope else self._handle_receive(message)
+        except Exception:
+            self._stop()
+            if future is None:
+                raise
+            future.set_exception()
+        else:
+            if future is not None:
+                future.set(answer)
 
 
 class ThreadedActor(pykka.ThreadingActor):

@@ -150,7 +150,12 @@ class _Cluster:
         ]
         self._start(names.router, Router, names, policy, reserves=role is Role.DECODE)
         self._start(names.pool, Pool, names, scheduler_ids)
-        options = msgspec.structs.replace(self._options, role=role, capture_kv_events=policy.consumes_kv_events)
+        options = msgspec.structs.replace(
+            self._options,
+            role=role,
+            capture_kv_events=policy.consumes_kv_events,
+            show_first_tokens=policy.follows_requests,
+        )
         tell_router = policy.follows_requests or policy.consumes_kv_events
         for worker_id, ids in enumerate(scheduler_ids):
             group = build_engine(engine, durations, msgspec.structs.replace(options, worker_id=worker_id))

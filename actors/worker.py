@@ -40,6 +40,7 @@ class Worker(SimActor):
         self._worker_id = worker_id
         self._scheduler_ids = scheduler_ids
         self._name = names.worker(worker_id)
+        self._completion_key = names.completion_key(worker_id)
         self._engine = engine
         self._tell_router = tell_router
         self._in_flight: Pass | None = None
@@ -111,7 +112,7 @@ class Worker(SimActor):
             PassCompleted(self._worker_id, self._pass_id, self._passes),
             current.ends_ms[self._passes - 1],
             Phase.COMPLETIONS,
-            self._names.completion_key(self._worker_id),
+            self._completion_key,
         )
 
     def _end_pass(self, *, revoke: bool = False) -> Reply:

@@ -261,8 +261,13 @@ class BlockPool:
                 del self._released[copy]
                 self._remove(copy)
             if copy.visible and (self._duplicates or self.capture_events):
-                gone += (identity for identity in range(end - 1, start - 1, -1) if not self._promote(identity))
-        if gone and self.capture_events:
+                evicted = range(end - 1, start - 1, -1)
+                promoted = [identity for identity in evicted if identity in self._duplicates]
+                for identity in promoted:
+                    self._promote(identity)
+                if self.capture_events:
+                    gone += (identity for identity in evicted if identity not in promoted)
+        if gone:
             self._events.append(BlocksRemoved(self._event_count, tuple(gone)))
             self._event_count += 1
 
@@ -273,16 +278,12 @@ class BlockPool:
         if not siblings[key]:
             del siblings[key]
 
-    def _promote(self, identity: int) -> bool:
-        """Make the oldest duplicate of an evicted block visible; returns whether there is one."""
-        duplicates = self._duplicates.get(identity)
-        if duplicates is None:
-            return False
-        oldest = duplicates[0]
+    def _promote(self, identity: int) -> None:
+        """Make the oldest duplicate of an evicted block visible."""
+        oldest = self._duplicates[identity][0]
         self._remove(oldest)
         oldest.visible = True
         self._insert(oldest)
-        return True
 
     def _stored(self, parent: int | None, start: int, end: int) -> None:
         if self.capture_events:

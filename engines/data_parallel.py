@@ -60,7 +60,7 @@ class RankGroup:
             if steps_ms is not None:
                 # An idle rank can be given work that it does not start before the group's next pass.
                 cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
-                return Pass(self._ends_of_run(now_ms, steps_ms), cut_on_submit=cut_on_submit)
+                return Pass(self._within_horizon(_ends_of_run(now_ms, steps_ms)[1:]), cut_on_submit=cut_on_submit)
             single = formed[0] if len(formed) == 1 else _slowest(formed, now_ms)
             for rank in self._ranks:
                 rank.group_formed(prefilled=single.prefilled, worked=single.worked)
@@ -69,6 +69,9 @@ class RankGroup:
                 self._wave = self._wave + 1 if self.has_work else 0
                 if single.retry and self.has_work and not self.wants_pass_end:
                     continue
+            if single.then_ms is not None:
+                ends_ms = self._within_horizon(_ends_of_run(single.end_ms, single.then_ms))
+                return Pass(ends_ms, cut_on_submit=len(self._ranks) > 1 or single.cut_on_submit)
             return Pass(
                 array("d", (single.end_ms,)),
                 has_effect=single.has_effect,
@@ -81,12 +84,7 @@ class RankGroup:
         self._wave = self._wave + passes if self.has_work else 0
         return outputs
 
-    def _ends_of_run(self, now_ms: float, steps_ms: NDArray[np.float64]) -> array[float]:
-        # Sums from left to right, as stepping would add them.
-        ends = np.empty(len(steps_ms) + 1)
-        ends[0] = now_ms
-        ends[1:] = steps_ms
-        ends_ms = array("d", np.add.accumulate(ends, out=ends)[1:].tobytes())
+    def _within_horizon(self, ends_ms: array[float]) -> array[float]:
         if self._horizon_ms is not None and ends_ms[-1] > self._horizon_ms:
             # Where not even the first pass ends in time, it is still the one under way.
             ends_ms = ends_ms[: max(bisect_right(ends_ms, self._horizon_ms), 1)]
@@ -150,6 +148,15 @@ class DestinationGroup(HandoffGroup):
 
     def cancel(self, dp_rank: int, ordinal: int) -> None:
         self._destinations[dp_rank].cancel(ordinal)
+
+
+def _ends_of_run(begin_ms: float, steps_ms: NDArray[np.float64]) -> array[float]:
+    """The beginning of a run and the end of each of its passes."""
+    # Sums from left to right, as stepping would add them.
+    ends_ms = np.empty(len(steps_ms) + 1)
+    ends_ms[0] = begin_ms
+    ends_ms[1:] = steps_ms
+    return array("d", np.add.accumulate(ends_ms, out=ends_ms).tobytes())
 
 
 def _common_run(formed: list[RankPass]) -> NDArray[np.float64] | None:

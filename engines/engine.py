@@ -32,6 +32,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     role: what the rank does of a request's life.
     worker_id, dp_rank, dp_size: which rank this is, of how many behind the same barrier.
     capture_kv_events, capture_metrics: produce KV events, forward-pass rows.
+    show_first_tokens: somebody acts on first tokens, so a pass that emits some must end by itself.
     """
 
     merge_passes: bool = True
@@ -43,6 +44,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     dp_size: int = 1
     capture_kv_events: bool = False
     capture_metrics: bool = False
+    show_first_tokens: bool = False
 
 
 class Pass(msgspec.Struct, frozen=True, gc=False):
@@ -63,10 +65,11 @@ class Pass(msgspec.Struct, frozen=True, gc=False):
 
 
 class RankPass(msgspec.Struct, frozen=True, gc=False):
-    """What one rank does next: one pass, or a run of identical decode passes.
+    """What one rank does next: one pass, or a run of identical decode passes, or one after the other.
 
     end_ms: the end of a single pass, if no other rank takes longer. steps_ms: the durations of the passes of
-        a run; `end_ms` has no meaning then.
+        a run; `end_ms` has no meaning then. then_ms: the durations of the passes of a run that follows the single pass,
+        if the rank is the only one that takes part.
     has_effect, cut_on_submit, exhausted, out_of_attempts: see `Pass`.
     prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
     retry: this was an attempt without effect, and the next one at the same time can turn out differently.
@@ -74,6 +77,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
 
     end_ms: float
     steps_ms: NDArray[np.float64] | None = None
+    then_ms: NDArray[np.float64] | None = None
     has_effect: bool = True
     cut_on_submit: bool = False
     exhausted: bool = False
@@ -118,7 +122,7 @@ class RankScheduler(Protocol):
         ...
 
     def begin_pass(self, now_ms: float, wave: int) -> RankPass:
-        """Form the next pass, or plan the next run. `wave` counts the group passes since the worker was idle.
+        """Form the next pass, plan the next run, or both. `wave` counts the group passes since the worker was idle.
 
         A single pass decides everything now. A run decides nothing yet: how many of its passes take place is only
         known at its end.
@@ -130,7 +134,7 @@ class RankScheduler(Protocol):
         ...
 
     def end_pass(self, passes: int) -> RankOutputs:
-        """Finish the first `passes` passes of the planned run (1 for a single pass); the rest never happens."""
+        """Finish the first `passes` passes of what was begun; the rest never happens."""
         ...
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from collections import deque
 
+import msgspec
+
 from engines.block_pool import NO_MATCH, BlockPool, Match
 from engines.bursts import Bursts, burst_blocks, emit_bursts
 from engines.decode_batch import DecodeBatch
@@ -27,6 +29,7 @@ from messages.spec import RankSpec
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
+_SCHEDULED = Outcome.SCHEDULED
 
 
 class VllmScheduler:
@@ -67,12 +70,16 @@ class VllmScheduler:
         """Running requests outside the decode batch, in order of admission."""
         self._emitting: set[Sequence] = set()
         """Singles that emitted a token in the last pass."""
-        self._role = options.role
+        # Attributes of an enumeration are slow to reach.
+        self._is_source = options.role is Role.PREFILL
+        self._is_destination = options.role is Role.DECODE
         self._sources: dict[int, Sequence] = {}
         """Requests whose prompt was built here and whose KV is held until their hand-off is over."""
         self._destinations = Destinations[Sequence]()
         self._next_order = 0
         self._run: RankPass | None = None
+        self._opened = False
+        """Whether a formed pass comes before the run."""
         self._run_wave, self._run_queue = 0, False
         self._outputs = RankOutputs()
         self._exhausted = False
@@ -90,17 +97,22 @@ class VllmScheduler:
         self._waiting.append(self._new_sequence(request))
 
     def begin_pass(self, now_ms: float, wave: int) -> RankPass:
+        self._opened = False
         self._run = self._plan_run(now_ms, wave)
-        return self._run or self._form_pass(now_ms, wave)
+        return self._run or self._go_on(now_ms, self._form_pass(now_ms, wave), wave)
 
     def group_formed(self, *, prefilled: bool, worked: bool) -> None:
         pass
 
     def end_pass(self, passes: int) -> RankOutputs:
-        if self._run is not None:
-            self._outputs = self._finish_run(self._run, passes)
-            self._run = None
-        return self._outputs
+        if self._run is None:
+            return self._outputs
+        run, self._run = self._run, None
+        if not self._opened:
+            return self._finish_run(run, passes)
+        if passes == 1:
+            return self._outputs
+        return msgspec.structs.replace(self._outputs, terminals=self._finish_run(run, passes - 1).terminals)
 
     def _new_sequence(self, request: Request) -> Sequence:
         return Sequence(request, request.output_tokens, self._output_limit(request))
@@ -125,7 +137,7 @@ class VllmScheduler:
         queued = tuple(self._waiting) if self._options.capture_metrics else ()
         prefill_ms = 0.0
         # A decode worker rebuilds the prompts of preempted requests at no cost in time.
-        if batch.prefill_count and self._role is not Role.DECODE:
+        if batch.prefill_count and not self._is_destination:
             prefill_ms = self._durations.prefill_ms(batch.prefill_count, batch.isl, batch.prefix)
 
         built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]
@@ -142,14 +154,14 @@ class VllmScheduler:
                 decode_count += 1
                 kv_tokens += single.length
         decode_ms = 0.0
-        if decode_count and self._role is not Role.PREFILL:
+        if decode_count and not self._is_source:
             decode_ms = self._durations.decode_ms(decode_count, kv_tokens)
         end_ms = (now_ms + prefill_ms) + decode_ms
         metrics = None
         if self._options.capture_metrics:
             metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
 
-        first_tokens = tuple(single.ordinal for single in ready if not single.generated)
+        first_tokens = tuple([single.ordinal for single in ready if not single.generated])
         resumed: tuple[int, ...] = ()
         paused: tuple[int, ...] = ()
         bursts = Bursts()
@@ -223,7 +235,7 @@ class VllmScheduler:
                 index += 1
                 continue
             outcome = self._schedule(singles[index], batch)
-            if outcome is Outcome.SCHEDULED:
+            if outcome is _SCHEDULED:
                 index += 1
             elif outcome is Outcome.BLOCKED:
                 return
@@ -257,7 +269,7 @@ class VllmScheduler:
                 break
             if batch.defer and head.length - prefix.blocks * self._block_size > 1:
                 break
-            if self._schedule(head, batch, prefix) is not Outcome.SCHEDULED:
+            if self._schedule(head, batch, prefix) is not _SCHEDULED:
                 break
             self._admit(head, admissions, now_ms, prefix.blocks)
             if not batch.scheduled[head][0] and not batch.budget:
@@ -333,7 +345,7 @@ class VllmScheduler:
         if self._pool.prefix_caching:
             sequence.publish(after // self._block_size, self._pool)
         batch.add(sequence, used, min(after, sequence.prompt_tokens) - prompt_before, prompt_before)
-        return Outcome.SCHEDULED
+        return _SCHEDULED
 
     def _preempt(self, batch: Batch, *, undo: bool = True) -> Sequence | None:
         """Take everything from the last (lifo) or first (fifo) running request and put it before the queue.
@@ -363,7 +375,10 @@ class VllmScheduler:
 
     def _changes_of_emission(self, ready: list[Sequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(requests that emit in this pass but not in the one before, requests of which the opposite is true)."""
-        emitting, before = set(ready), self._emitting
+        before = self._emitting
+        if not before:
+            return tuple([sequence.ordinal for sequence in ready]), ()
+        emitting = set(ready)
         resumed = tuple(sequence.ordinal for sequence in ready if sequence not in before)
         paused = tuple(sorted(sequence.ordinal for sequence in before if sequence not in emitting))
         self._emitting = set()
@@ -379,11 +394,10 @@ class VllmScheduler:
             elif not self._merge_passes:
                 self._emitting.add(sequence)
         if self._merge_passes and ready:
-            steady = [sequence for sequence in ready if not sequence.complete]
-            for sequence in steady:
-                self._decoders.add(sequence)
-            joined = set(steady)
-            self._singles = [single for single in self._singles if single not in joined]
+            for sequence in ready:
+                if not sequence.complete:
+                    self._decoders.add(sequence)
+            self._singles = [single for single in self._singles if single not in self._decoders]
         return terminals
 
     def _reserve_bursts(
@@ -417,7 +431,7 @@ class VllmScheduler:
             self._decoders.remove(sequence)
         else:
             self._singles.remove(sequence)
-        if self._role is Role.PREFILL:
+        if self._is_source:
             self._sources[sequence.ordinal] = sequence
         else:
             self._release(sequence)
@@ -435,7 +449,7 @@ class VllmScheduler:
             return []
         head = self._waiting.popleft()
         reason = self._exceeds_pool(head)
-        if reason is None and self._role is Role.DECODE:
+        if reason is None and self._is_destination:
             reason = f"{head.length} tokens find no room beside the requests that wait behind it"
         if reason is None:
             reason = (
@@ -538,6 +552,24 @@ class VllmScheduler:
             cut_on_submit = cut_on_submit or not self._waiting
             self._run_wave, self._run_queue = wave, bool(self._waiting)
         return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit)
+
+    def _go_on(self, now_ms: float, formed: RankPass, wave: int) -> RankPass:
+        """A formed pass together with the run that follows it, if nobody can tell when the outputs of the pass appear.
+
+        Ends matter to everybody. A pass that takes no time ends where it starts, in another phase than a run does.
+        """
+        outputs, options = self._outputs, self._options
+        if not self._merge_passes or outputs.terminals or outputs.preemptions or not now_ms < formed.end_ms:
+            return formed
+        if options.capture_kv_events or options.capture_metrics or self._prefill_interval > 1:
+            return formed
+        if options.show_first_tokens and outputs.first_tokens:
+            return formed
+        run = self._plan_run(formed.end_ms, wave)
+        if run is None or run.steps_ms is None or not run.steps_ms[0]:
+            return formed
+        self._run, self._opened = run, True
+        return RankPass(formed.end_ms, then_ms=run.steps_ms, cut_on_submit=run.cut_on_submit)
 
     def _queue_is_blocked(self) -> bool:
         """Whether nobody can be admitted until a running request gives something back, whoever arrives.

@@ -100,11 +100,11 @@ class Milestone(enum.StrEnum):
     SOURCE_RELEASED = "source_released_ms"
 
 
-class MilestoneReached(msgspec.Struct, frozen=True, gc=False):
-    """For the record: a milestone of a request, now."""
+class MilestonesReached(msgspec.Struct, frozen=True, gc=False):
+    """For the record: when a request that has ended reached which milestones, as far as not told before."""
 
     ordinal: int
-    milestone: Milestone
+    times_ms: dict[Milestone, float]
 
 
 class RequestEnded(msgspec.Struct, frozen=True, gc=False):
@@ -128,6 +128,6 @@ HandoffMessage = (
     | DestinationCancelled
     | SourceReleased
     | TransferCompleted
-    | MilestoneReached
+    | MilestonesReached
     | RequestEnded
 )

@@ -9,7 +9,7 @@ from typing import Any
 from actors import replay
 from actors.emission import EmittingRequests
 from messages.envelope import Envelope
-from messages.handoff import MilestoneReached, RequestEnded
+from messages.handoff import MilestonesReached, RequestEnded
 from messages.passes import PassCompleted, PassOutputs
 from messages.report import ReplayReport
 
@@ -86,8 +86,10 @@ def _line(envelope: Envelope, names: dict[int, str], emitted: _Emitted) -> Line:
         what += _outputs(message, names, emitted(envelope.sender, message))
     elif isinstance(message, PassCompleted) and message.passes > 1:
         what += f" x{message.passes}"
-    elif isinstance(message, MilestoneReached):
-        what = f"{message.milestone.name} {names[message.ordinal]}"
+    elif isinstance(message, MilestonesReached):
+        # source_held_ms -> held, and so on
+        reached = ", ".join(milestone.split("_")[1] for milestone in message.times_ms)
+        what += f" {names[message.ordinal]} ({reached})"
     elif isinstance(message, RequestEnded):
         what += f" {message.status} {names[message.ordinal]}"
     elif hasattr(message, "ordinal"):

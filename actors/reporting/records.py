@@ -6,6 +6,7 @@ from actors.names import AGGREGATED, DECODE, PREFILL
 from actors.reporting.latencies import Floats, Latencies
 from actors.reporting.timeline import RequestTimeline, Timelines
 from messages.handoff import Milestone
+from messages.passes import Admission
 from messages.report import AdmissionEntry, RequestRecord, RoutingEntry
 from messages.requests import RequestRouted
 
@@ -49,7 +50,8 @@ def _record(
     pools = request.admission_pools
     prefill = [admission for admission, pool in zip(admissions, pools, strict=True) if pool != DECODE.label]
     decode = [admission for admission, pool in zip(admissions, pools, strict=True) if pool == DECODE.label]
-    two_pools = any(routed.pool == PREFILL.label for routed in request.routing)
+    ranks = {routed.pool: routed.scheduler_id for routed in reversed(request.routing)}
+    two_pools = PREFILL.label in ranks
     return RequestRecord(
         request_id=arrived.request_id,
         session_id=arrived.session_id,
@@ -68,16 +70,16 @@ def _record(
         input_length=arrived.input_length,
         requested_output_length=arrived.requested_output_length,
         output_length=tokens,
-        reused_input_tokens=max((admission.reused_tokens for admission in prefill), default=0),
-        prefill_worker_idx=_scheduler_id(request, PREFILL.label),
-        decode_worker_idx=_decode_worker_idx(request, two_pools),
+        reused_input_tokens=_most_reused(prefill),
+        prefill_worker_idx=ranks.get(PREFILL.label),
+        decode_worker_idx=_decode_worker_idx(request, ranks),
         prefill_admit_ms=prefill[0].at_ms if two_pools and prefill else None,
         source_held_ms=request.milestones.get(Milestone.SOURCE_HELD),
         destination_reserved_ms=request.milestones.get(Milestone.DESTINATION_RESERVED),
         destination_activated_ms=request.milestones.get(Milestone.DESTINATION_ACTIVATED),
         decode_admit_ms=decode[0].at_ms if decode else None,
         source_released_ms=request.milestones.get(Milestone.SOURCE_RELEASED),
-        decode_reused_input_tokens=max(admission.reused_tokens for admission in decode) if decode else None,
+        decode_reused_input_tokens=_most_reused(decode) if decode else None,
         prefill_route_overlap_tokens=0 if two_pools else None,
         decode_route_overlap_tokens=0 if decode else None,
         routing_history=_routing_history(request),
@@ -90,15 +92,15 @@ def _record(
     )
 
 
-def _scheduler_id(request: RequestTimeline, pool: str) -> int | None:
-    return next((routed.scheduler_id for routed in request.routing if routed.pool == pool), None)
+def _most_reused(admissions: list[Admission]) -> int:
+    return max([admission.reused_tokens for admission in admissions], default=0)
 
 
-def _decode_worker_idx(request: RequestTimeline, two_pools: bool) -> int | None:
+def _decode_worker_idx(request: RequestTimeline, ranks: dict[str, int]) -> int | None:
     """The decode rank that took the request over; with one pool, the rank it was dispatched to."""
-    if not two_pools:
-        return _scheduler_id(request, AGGREGATED.label)
-    return _scheduler_id(request, DECODE.label) if Milestone.DESTINATION_RESERVED in request.milestones else None
+    if PREFILL.label not in ranks:
+        return ranks.get(AGGREGATED.label)
+    return ranks.get(DECODE.label) if Milestone.DESTINATION_RESERVED in request.milestones else None
 
 
 def _admission_history(request: RequestTimeline) -> list[AdmissionEntry]:

@@ -182,6 +182,11 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
         # The ranks share a chunk.
         "dp_size": draw(st.integers(1, min(2, chunk))),
     }
+    if "sglang" in decode["rank"]:
+        # The ranks share a chunk, of which each must have something.
+        fields = decode["rank"]["sglang"]
+        chunk = decode["dp_size"] * fields["chunked_prefill_size"]
+        decode["rank"]["sglang"] = fields | {"chunked_prefill_size": chunk}
     workers = [{"initial_workers": draw(st.integers(1, 2))} for _ in range(2)]
     topology = {"kind": "disaggregated", "prefill": workers[0], "decode": workers[1]}
     return {**spec, "topology": topology, "engine": {"prefill": prefill, "decode": decode}}

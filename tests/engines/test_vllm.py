@@ -11,7 +11,7 @@ from engines.schedulers import build_engine
 from engines.timing.durations import Durations
 from engines.timing.fixed import FixedModel
 from messages.kv import BlocksRemoved, BlocksStored
-from messages.passes import Terminal
+from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
 from messages.spec import EngineSpec, RankSpec
 
@@ -29,7 +29,14 @@ def request(ordinal: int, inputs: int, outputs: int, family: int | None = None) 
 
 
 def one_pass(engine: Engine, now_ms: float = 0.0) -> tuple[float, RankOutputs]:
-    """Form and end a pass or a whole run; returns its end and outputs."""
+    """Form a pass, or plan a run of which only one takes place; returns its end and outputs."""
+    begun = engine.begin_pass(now_ms)
+    (outputs,) = engine.end_pass(1)
+    return begun.ends_ms[0], outputs
+
+
+def whole_run(engine: Engine, now_ms: float = 0.0) -> tuple[float, RankOutputs]:
+    """Form and end a pass or all passes of a run; returns the end of the last and the outputs."""
     begun = engine.begin_pass(now_ms)
     (outputs,) = engine.end_pass(len(begun.ends_ms))
     return begun.ends_ms[-1], outputs
@@ -50,7 +57,7 @@ def test_forward_pass_rows_of_a_prefill_a_mixed_and_a_decode_pass() -> None:
     assert (row.num_prefill_requests, row.sum_prefill_tokens, row.sum_prefill_kv_tokens) == (1, 10, 10)
     assert (row.num_decode_requests, row.sum_decode_kv_tokens, row.var_decode_kv_tokens) == (1, 7, 0.0)
 
-    end_ms, outputs = one_pass(engine, 21.0)
+    end_ms, outputs = whole_run(engine, 21.0)
     assert outputs.metrics is not None
     assert (end_ms, outputs.terminals) == (23.0, (Terminal(0, Status.COMPLETED),))
     assert (outputs.metrics.num_decode_requests, outputs.metrics.sum_decode_kv_tokens) == (2, 9 + 22)
@@ -63,9 +70,9 @@ def test_rows_of_a_run_equal_those_of_its_last_pass_alone() -> None:
         engine = scheduler(options={"capture_metrics": True, "merge_passes": merge})
         engine.submit(0, request(0, 6, 8))
         engine.submit(0, request(1, 9, 8))
-        now_ms, _ = one_pass(engine)
+        now_ms, _ = whole_run(engine)
         while engine.has_work:
-            now_ms, outputs = one_pass(engine, now_ms)
+            now_ms, outputs = whole_run(engine, now_ms)
         return outputs
 
     assert rows(merge=True).metrics == rows(merge=False).metrics
@@ -124,6 +131,40 @@ def test_a_run_ends_where_a_request_finishes() -> None:
     run = engine.begin_pass(now_ms)
     assert run.ends_ms.tolist() == [11.0, 12.0, 13.0]
     assert run.cut_on_submit
+
+
+def test_a_run_follows_the_pass_that_builds_the_last_prompt() -> None:
+    def outputs_of(passes: int) -> tuple[list[float], RankOutputs]:
+        engine = scheduler()
+        engine.submit(0, request(0, 8, 4))
+        begun = engine.begin_pass(5.0)
+        assert begun.cut_on_submit
+        (outputs,) = engine.end_pass(passes)
+        return begun.ends_ms.tolist(), outputs
+
+    for passes, terminals in ((1, ()), (3, ()), (4, (Terminal(0, Status.COMPLETED),))):
+        ends_ms, outputs = outputs_of(passes)
+        assert ends_ms == [15.0, 16.0, 17.0, 18.0]
+        assert (outputs.resumed, outputs.admissions) == ((0,), (Admission(0, 5.0, 0),))
+        assert outputs.terminals == terminals
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"capture_kv_events": True}, {"capture_metrics": True}, {"show_first_tokens": True}, {"merge_passes": False}],
+    ids=lambda options: next(iter(options)),
+)
+def test_a_pass_ends_by_itself_where_somebody_sees_when(options: dict[str, Any]) -> None:
+    engine = scheduler(options=options)
+    engine.submit(0, request(0, 8, 4))
+    assert engine.begin_pass(5.0).ends_ms.tolist() == [15.0]
+
+
+def test_a_pass_with_an_end_ends_by_itself() -> None:
+    engine = scheduler()
+    engine.submit(0, request(0, 8, 4))
+    engine.submit(0, request(1, 8, 1))
+    assert engine.begin_pass(5.0).ends_ms.tolist() == [15.0]
 
 
 def test_a_run_can_be_cut_at_any_boundary() -> None:
