@@ -176,11 +176,9 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
             "kv_transfer_bandwidth": draw(st.sampled_from((1.0, 2.0, 40.0))),
             "kv_transfer_timing_mode": draw(st.sampled_from(("full_prompt", "destination_missing"))),
         }
-    chunk = prefill["rank"].get("sglang", {}).get("chunked_prefill_size", 2)
     decode = {
         "rank": prefill["rank"] | {"num_gpu_blocks": draw(st.integers(2, 60)), "max_num_seqs": draw(st.integers(1, 6))},
-        # The ranks share a chunk.
-        "dp_size": draw(st.integers(1, min(2, chunk))),
+        "dp_size": draw(st.integers(1, 2)),
     }
     if "sglang" in decode["rank"]:
         # The ranks share a chunk, of which each must have something.
