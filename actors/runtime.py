@@ -6,7 +6,6 @@ wants to happen is in the reply, which the coordinator carries out.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -57,28 +56,24 @@ class SimActor(pykka.Actor):
         return self._bound[type(message.message)](message.message, message)
 
 
-class CooperativeFuture(pykka.Future[Any]):
-    """The answer to a message that has been handled by the time `ask` returns."""
+class CooperativeRef(pykka.ActorRef[Any]):
+    """Of an actor that works in the thread of whoever asks it: the answer to an envelope is there at once."""
 
-    def __init__(self) -> None:
-        # There is one per message, and nothing of what pykka sets up is used by `get`.
-        self._value: Any = None
-        self._error: BaseException | None = None
+    def __init__(self, actor: CooperativeActor) -> None:
+        super().__init__(actor)
+        # The bound method keeps the actor alive: an ActorRef alone would not.
+        self._work = actor.work
 
-    def get(self, *, timeout: float | None = None) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    def set(self, value: Any = None) -> None:
-        self._value = value
-
-    def set_exception(self, exc_info: ExcInfo | None = None) -> None:
-        self._error = (exc_info or sys.exc_info())[1]
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        if not block or type(message) is not Envelope:
+            return super().ask(message, block=block, timeout=timeout)
+        if self.actor_stopped.is_set():
+            raise pykka.ActorDeadError(f"{self} not found")
+        return self._work(message)
 
 
 class CooperativeInbox:
-    """Hands what is put into it to its actor at once; keeps it only until the actor has started."""
+    """Hands what pykka itself sends to its actor at once; keeps it only until the actor has started."""
 
     def __init__(self) -> None:
         self._early: deque[Any] = deque()
@@ -104,29 +99,40 @@ class CooperativeActor(pykka.Actor):
     """
 
     @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return pykka.ThreadingFuture()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._actor_ref = CooperativeRef(self)
+
+    @staticmethod
     def _create_actor_inbox() -> CooperativeInbox:
         return CooperativeInbox()
 
-    _create_future = staticmethod(CooperativeFuture)
+    def work(self, message: Any) -> Any:
+        """Handle an envelope and return the answer."""
+        try:
+            return self.on_receive(message)
+        except Exception:
+            self._stop()
+            raise
 
     def _start_actor_loop(self) -> None:
         self._actor_loop_setup()
-        # The bound method keeps the actor alive: an ActorRef alone would not.
-        cast(CooperativeInbox, self.actor_inbox).hand_to(self._work)
+        cast(CooperativeInbox, self.actor_inbox).hand_to(self._work_for_pykka)
 
-    def _work(self, envelope: Any) -> None:
-        message, future = envelope.message, envelope.reply_to
+    def _work_for_pykka(self, envelope: Any) -> None:
         try:
-            # Envelopes are nearly all there is; what pykka itself sends takes the long way.
-            answer = self.on_receive(message) if type(message) is Envelope else self._handle_receive(message)
+            answer = self._handle_receive(envelope.message)
         except Exception:
             self._stop()
-            if future is None:
+            if envelope.reply_to is None:
                 raise
-            future.set_exception()
+            envelope.reply_to.set_exception()
         else:
-            if future is not None:
-                future.set(answer)
+            if envelope.reply_to is not None:
+                envelope.reply_to.set(answer)
 
 
 class ThreadedActor(pykka.ThreadingActor):
