@@ -158,7 +158,7 @@ def _present(report: ReplayReport, written: list[Path], *, json_output: bool, qu
     if json_output:
         from actors.reporting.writers import report_bytes
 
-        sys.stdout.buffer.write(report_bytes(report.summary))
+        sys.stdout.buffer.write(report_bytes(report))
         sys.stdout.flush()
     elif not quiet:
         from actors.reporting.table import print_table
@@ -226,12 +226,15 @@ def _version() -> str:
 
 def _input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
     """The files that a document names."""
-    from messages.spec import ExternalTiming, TraceWorkload
+    from messages.spec import ExternalTiming, KvRouterPlacement, TraceWorkload
 
     names = []
     if isinstance(spec.workload, TraceWorkload):
         names.append(spec.workload.path)
     names += [rank.timing_model.config.path for rank in spec.ranks if isinstance(rank.timing_model, ExternalTiming)]
+    placement = spec.adapters.placement
+    if isinstance(placement, KvRouterPlacement) and isinstance(placement.config.router_policy_config, str):
+        names.append(placement.config.router_policy_config)
     return [base_dir / name for name in names]
 
 

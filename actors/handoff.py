@@ -76,12 +76,14 @@ class HandoffActor(SimActor):
     """Owns the state of every hand-off.
 
     transfers: tells how long KV travels. destination_first: a destination is reserved before the prompt is built.
+    tell_routers: whether the placement policies of the pools follow what becomes of requests.
     """
 
-    def __init__(self, transfers: TransferModel, *, destination_first: bool) -> None:
+    def __init__(self, transfers: TransferModel, *, destination_first: bool, tell_routers: bool = False) -> None:
         super().__init__()
         self._transfers = transfers
         self._destination_first = destination_first
+        self._tell_routers = tell_routers
         self._handoffs: dict[int, _Handoff] = {}
 
     @handles(HandoffRequest)
@@ -126,7 +128,10 @@ class HandoffActor(SimActor):
     @handles(DestinationFailed)
     def failed(self, message: DestinationFailed, envelope: Envelope) -> Reply:
         handoff = self._handoffs[message.ordinal]
-        return Reply(outbox=self._give_up(handoff, Status.FAILED, message.reason, envelope))
+        outbox = self._give_up(handoff, Status.FAILED, message.reason, envelope)
+        if self._tell_routers:
+            outbox.append(Outgoing(DECODE.router, handoff.ended))
+        return Reply(outbox=outbox)
 
     @handles(StartTransfer)
     def start_transfer(self, message: StartTransfer, envelope: Envelope) -> Reply:
@@ -160,17 +165,20 @@ class HandoffActor(SimActor):
         handoff = self._handoffs[message.ordinal]
         handoff.released = True
         self._forget_if_over(message.ordinal)
-        if handoff.given_up:
+        outbox = [Outgoing(PREFILL.router, message)] if self._tell_routers else []
+        if not handoff.given_up:
+            handoff.milestones[Milestone.SOURCE_RELEASED] = envelope.at_ms
+            outbox += _milestones(handoff) if handoff.ended is not None else ()
+        elif not self._destination_first:
             # Source first, its place in the closed loop is free once its source is.
-            return NOTHING if self._destination_first else Reply(outbox=(Outgoing(CLIENT, handoff.ended),))
-        handoff.milestones[Milestone.SOURCE_RELEASED] = envelope.at_ms
-        return Reply(outbox=_milestones(handoff)) if handoff.ended is not None else NOTHING
+            outbox.append(Outgoing(CLIENT, handoff.ended))
+        return Reply(outbox=outbox) if outbox else NOTHING
 
     @handles(DestinationCancelled)
     def cancelled(self, message: DestinationCancelled, envelope: Envelope) -> Reply:
         self._handoffs[message.ordinal].destination = None
         self._forget_if_over(message.ordinal)
-        return NOTHING
+        return Reply(outbox=(Outgoing(DECODE.router, message),)) if self._tell_routers else NOTHING
 
     def _give_up(self, handoff: _Handoff, status: Status, reason: str | None, envelope: Envelope) -> list[Outgoing]:
         ordinal = handoff.request.ordinal

@@ -33,10 +33,11 @@ from engines.timing.durations import Durations
 from engines.timing.model import build_timing
 from messages.envelope import Envelope, Phase
 from messages.errors import InputError
+from messages.kv_router import KvRouterConfig
 from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
 from messages.scaling import StartPool
-from messages.spec import DisaggregatedTopology, PoolSpec, ReplaySpec, RoleSpec
+from messages.spec import DisaggregatedTopology, KvRouterPlacement, PoolSpec, ReplaySpec, RoleSpec
 
 _STOP_SECONDS = 1.0
 """How long to wait for an actor's thread that is still at work when a run is interrupted."""
@@ -69,7 +70,8 @@ def run(
     observe: called with every delivered message, in order.
 
     Raises:
-        InputError: the workload or the timing profile cannot be used, or a policy is given for two pools.
+        InputError: the workload, the timing profile or the router policy cannot be used, or a policy is given for
+            two pools.
         ReplayError: the run failed.
     """
     started = time.perf_counter()
@@ -94,19 +96,27 @@ def run(
         progress=report_progress,
     )
     with _actors(runtime, coordinator) as start:
+        policies = _Policies(spec, base_dir, placement)
         start(CLIENT, Client, workload, disaggregated=isinstance(topology, DisaggregatedTopology))
         cluster = _Cluster(start, coordinator, options, base_dir)
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):
             prefill, decode = spec.engine.role(spec.engine.prefill), spec.engine.role(spec.engine.decode)
             transfers = TransferModel(prefill.rank, topology.handoff_latency_ms)
-            start(HANDOFF, HandoffActor, transfers, destination_first=prefill.rank.backend == "sglang")
-            cluster.add_pool(PREFILL, topology.prefill, prefill, Role.PREFILL, PoolRoundRobin())
-            cluster.add_pool(DECODE, topology.decode, decode, Role.DECODE, PoolRoundRobin())
+            start(
+                HANDOFF,
+                HandoffActor,
+                transfers,
+                destination_first=prefill.rank.backend == "sglang",
+                tell_routers=policies.follow_requests,
+            )
+            cluster.add_pool(PREFILL, topology.prefill, prefill, Role.PREFILL, policies.of_pool(PREFILL, prefill))
+            cluster.add_pool(DECODE, topology.decode, decode, Role.DECODE, policies.of_pool(DECODE, decode))
             prefill_gpus, gpus = _gpus(prefill), _gpus(decode)
         else:
             engine = spec.engine.role()
-            cluster.add_pool(AGGREGATED, topology.workers, engine, Role.AGGREGATED, placement or RoundRobin())
+            policy = policies.of_pool(AGGREGATED, engine)
+            cluster.add_pool(AGGREGATED, topology.workers, engine, Role.AGGREGATED, policy)
             gpus = _gpus(engine)
         start(
             COLLECTOR,
@@ -129,6 +139,35 @@ def run(
         return report
 
 
+class _Policies:
+    """The placement policies of a run: one of the caller's own, or what the spec names.
+
+    Attributes:
+        follow_requests: whether the policies of two pools hear of the ends of requests.
+    """
+
+    def __init__(self, spec: ReplaySpec, base_dir: Path, own: PlacementPolicy | None) -> None:
+        self._own = own
+        self._config: KvRouterConfig | None = None
+        placement = spec.adapters.placement
+        if own is None and isinstance(placement, KvRouterPlacement):
+            from actors.routing.kv.settings import load_router_config
+
+            self._config = load_router_config(placement.config, base_dir)
+        self.follow_requests = self._config is not None
+
+    def of_pool(self, names: PoolNames, engine: RoleSpec) -> PlacementPolicy:
+        """The policy for a pool of such workers."""
+        if self._own is not None:
+            return self._own
+        if self._config is None:
+            return RoundRobin() if names is AGGREGATED else PoolRoundRobin()
+        from actors.routing.kv.policy import KvRouter
+        from actors.routing.kv.settings import router_options
+
+        return KvRouter(router_options(self._config, engine.rank, names))
+
+
 class _Cluster:
     """Starts the actors around pools of workers."""
 
@@ -148,7 +187,9 @@ class _Cluster:
             tuple(range(worker_id * engine.dp_size, (worker_id + 1) * engine.dp_size))
             for worker_id in range(pool.initial_workers)
         ]
-        self._start(names.router, Router, names, policy, reserves=role is Role.DECODE)
+        self._start(
+            names.router, Router, names, policy, reserves=role is Role.DECODE, holds_sources=role is Role.PREFILL
+        )
         self._start(names.pool, Pool, names, scheduler_ids)
         options = msgspec.structs.replace(
             self._options,

@@ -8,10 +8,11 @@ from actors.spec.loading import SpecSource, examine_spec
 from actors.workload.loading import check_workload
 from engines.timing.model import build_timing
 from messages.errors import InputError
+from messages.spec import KvRouterPlacement
 
 
 def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
-    """Check a spec, its workload and its timing profile; return warnings about oddities.
+    """Check a spec, its workload, its timing profile and its router policy; return warnings about oddities.
 
     Raises InputError with every finding, one per bad row of a trace. Files are checked once the spec can be built.
     """
@@ -25,6 +26,13 @@ def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
                 build_timing(rank.timing_model, base_dir)
             except InputError as error:
                 findings += [finding for finding in error.findings if finding not in findings]
+        if isinstance(spec.adapters.placement, KvRouterPlacement):
+            from actors.routing.kv.settings import load_router_config
+
+            try:
+                load_router_config(spec.adapters.placement.config, base_dir)
+            except InputError as error:
+                findings += error.findings
     if findings:
         raise InputError(*findings)
     return warnings

@@ -7,9 +7,10 @@ from bisect import bisect_right
 
 from actors.names import CLIENT, COLLECTOR, PoolNames
 from actors.runtime import SimActor, handles
-from engines.engine import Engine, Pass, RankOutputs
+from engines.engine import Engine, Pass, PlannedEvictions, RankOutputs
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.errors import LIVELOCK, ReplayError
+from messages.kv import EvictionForecast
 from messages.passes import PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
 
@@ -46,6 +47,8 @@ class Worker(SimActor):
         self._in_flight: Pass | None = None
         self._passes = 0
         """How many passes of the run in flight will take place."""
+        self._foretold: list[int] = []
+        """Ranks whose evictions in the run in flight were foretold."""
         self._pass_id = 0
         self._requests = 0
         """Requests that were accepted and have not ended."""
@@ -71,9 +74,13 @@ class Worker(SimActor):
             return self._attempt_again(envelope)
         self._in_flight = begun
         self._passes = len(begun.ends_ms)
+        self._foretold = [planned.dp_rank for planned in begun.evictions]
         if begun.ends_ms[-1] == envelope.at_ms:
             return self._end_pass()
-        return Reply(outbox=(self._completion(begun),))
+        outbox = [self._completion(begun)]
+        if self._tell_router:
+            outbox += [self._forecast(begun, planned) for planned in begun.evictions]
+        return Reply(outbox=outbox)
 
     def _attempt_again(self, envelope: Envelope) -> Reply:
         """What an attempt without effect leaves."""
@@ -115,6 +122,12 @@ class Worker(SimActor):
             self._completion_key,
         )
 
+    def _forecast(self, begun: Pass, planned: PlannedEvictions) -> Outgoing:
+        forecast = EvictionForecast(
+            self._worker_id, planned.dp_rank, begun.ends_ms, planned.evicted_blocks, planned.evictions
+        )
+        return Outgoing(self._names.router, forecast)
+
     def _end_pass(self, *, revoke: bool = False) -> Reply:
         current, passes = self._in_flight, self._passes
         assert current is not None
@@ -140,6 +153,7 @@ class Worker(SimActor):
             accepted_tokens=rank.accepted_tokens,
             first_tokens=rank.first_tokens,
             terminals=rank.terminals,
+            signals=rank.signals,
             admissions=rank.admissions,
             committed_prefill_tokens=rank.committed_prefill_tokens,
             preemptions=rank.preemptions,
@@ -153,7 +167,8 @@ class Worker(SimActor):
 
     def _publish_rank(self, outputs: PassOutputs) -> list[Outgoing]:
         outbox: list[Outgoing] = []
-        if self._tell_router and (outputs.kv_events or outputs.first_tokens or outputs.terminals):
+        told = outputs.kv_events or outputs.first_tokens or outputs.terminals or outputs.dp_rank in self._foretold
+        if self._tell_router and told:
             outbox.append(Outgoing(self._names.router, outputs))
         outbox.append(Outgoing(COLLECTOR, outputs))
         if outputs.terminals:

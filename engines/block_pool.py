@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from messages.kv import BlocksRemoved, BlocksStored, KvEvent
+from messages.kv import BlocksRemoved, BlocksStored, Eviction, KvEvent
 from messages.requests import Span
 
 
@@ -209,6 +209,26 @@ class BlockPool:
                 if not part.references:
                     self._deactivate(part)
 
+    def next_evictions(self, blocks: int) -> list[Eviction]:
+        """What acquiring evicts next, up to `blocks` blocks, if nothing is released or taken into use meanwhile."""
+        evictions: list[Eviction] = []
+        copies: dict[int, int] = {}
+        for copy in self._released:
+            if blocks <= 0:
+                break
+            start, end = max(copy.start, copy.end - blocks), copy.end
+            blocks -= end - start
+            if start < 0:
+                evictions.append((end - start, None))
+            elif not self._duplicates:
+                evictions.append((end - start, (start, end)))
+            else:
+                for identity in range(end - 1, start - 1, -1):
+                    left = copies.get(identity, 1 + len(self._duplicates.get(identity, ()))) - 1
+                    copies[identity] = left
+                    evictions.append((1, None if left else (identity, identity + 1)))
+        return evictions
+
     def take_events(self) -> tuple[KvEvent, ...]:
         """The events since the last call, in order."""
         events = tuple(self._events)
@@ -250,7 +270,7 @@ class BlockPool:
 
     def _evict(self, count: int) -> None:
         self.inactive -= count
-        gone: list[int] = []
+        gone: list[Span] = []
         while count:
             copy = next(iter(self._released))
             start, end = max(copy.start, copy.end - count), copy.end
@@ -261,15 +281,17 @@ class BlockPool:
                 del self._released[copy]
                 self._remove(copy)
             if copy.visible and (self._duplicates or self.capture_events):
-                evicted = range(end - 1, start - 1, -1)
-                promoted = [identity for identity in evicted if identity in self._duplicates]
+                promoted = [identity for identity in range(end - 1, start - 1, -1) if identity in self._duplicates]
                 for identity in promoted:
                     self._promote(identity)
-                if self.capture_events:
-                    gone += (identity for identity in evicted if identity not in promoted)
-        if gone:
-            self._events.append(BlocksRemoved(self._event_count, tuple(gone)))
-            self._event_count += 1
+                    gone.append((identity + 1, end))
+                    end = identity
+                gone.append((start, end))
+        if self.capture_events:
+            repeatable = tuple([span for span in gone if 0 <= span[0] < span[1]])
+            if repeatable:
+                self._events.append(BlocksRemoved(self._event_count, repeatable))
+                self._event_count += 1
 
     def _remove(self, copy: Copy) -> None:
         siblings = self._lines if copy.visible else self._duplicates
@@ -286,8 +308,8 @@ class BlockPool:
         self._insert(oldest)
 
     def _stored(self, parent: int | None, start: int, end: int) -> None:
-        if self.capture_events:
-            self._events.append(BlocksStored(self._event_count, parent, tuple(range(start, end))))
+        if self.capture_events and start >= 0:
+            self._events.append(BlocksStored(self._event_count, parent, ((start, end),)))
             self._event_count += 1
 
 

@@ -60,7 +60,9 @@ class RankGroup:
             if steps_ms is not None:
                 # An idle rank can be given work that it does not start before the group's next pass.
                 cut_on_submit = len(formed) < len(self._ranks) or any(planned.cut_on_submit for planned in formed)
-                return Pass(self._within_horizon(_ends_of_run(now_ms, steps_ms)[1:]), cut_on_submit=cut_on_submit)
+                ends_ms = self._within_horizon(_ends_of_run(now_ms, steps_ms)[1:])
+                evictions = tuple([planned.evictions for planned in formed if planned.evictions is not None])
+                return Pass(ends_ms, cut_on_submit=cut_on_submit, evictions=evictions)
             single = formed[0] if len(formed) == 1 else _slowest(formed, now_ms)
             for rank in self._ranks:
                 rank.group_formed(prefilled=single.prefilled, worked=single.worked)

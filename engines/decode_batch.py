@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import heapq
+from array import array
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.block_pool import NO_MATCH, BlockPool
+from engines.engine import PlannedEvictions
 from engines.metrics import Lengths
 from engines.sequence import Sequence
+from messages.kv import Eviction
 
 S = TypeVar("S", bound=Sequence)
 
@@ -155,11 +159,11 @@ class DecodeBatch(LockstepBatch[Sequence]):
 
     @property
     def eager(self) -> bool:
-        """Whether blocks are published in the pass that completes them, because somebody can see when that happens.
+        """Whether blocks are published in the pass that completes them, because others may repeat their content.
 
         Otherwise they are published when their member leaves.
         """
-        return self.repeats or self._pool.capture_events
+        return self.repeats
 
     def schedule(self, passes: int = 1) -> None:
         """Take the blocks for the next passes, which the pool must have, and publish what they complete."""
@@ -183,6 +187,27 @@ class DecodeBatch(LockstepBatch[Sequence]):
                     pool.acquire(NO_MATCH, 1)
                 elif not (computed + 1) % size:
                     sequence.publish((computed + 1) // size, pool)
+
+
+def planned_evictions(
+    dp_rank: int,
+    batch: LockstepBatch[S],
+    passes: int,
+    free: int,
+    next_evictions: Callable[[int], list[Eviction]],
+) -> PlannedEvictions | None:
+    """What the next passes of a batch evict that anybody may ask for, where so many blocks are free.
+
+    next_evictions: tells the next evictions of so many blocks.
+    """
+    needed = batch.blocks_needed(passes) - free
+    if needed <= 0:
+        return None
+    evictions = tuple(next_evictions(needed))
+    if all(span is None for _, span in evictions):
+        return None
+    counts = np.maximum(batch.blocks_needed_each(passes + 1)[1:] - free, 0)
+    return PlannedEvictions(dp_rank, array("q", counts.tobytes()), evictions)
 
 
 def _by_order(sequence: Sequence) -> int:

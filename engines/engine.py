@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from messages.kv import KvEvent
+from messages.kv import Eviction, KvEvent
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request
 
@@ -47,6 +47,14 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     show_first_tokens: bool = False
 
 
+class PlannedEvictions(msgspec.Struct, frozen=True, gc=False):
+    """What a rank evicts in the passes of a run; the fields are those of `messages.kv.EvictionForecast`."""
+
+    dp_rank: int
+    evicted_blocks: array[int]
+    evictions: tuple[Eviction, ...]
+
+
 class Pass(msgspec.Struct, frozen=True, gc=False):
     """A pass of a logical worker as decided at its start, or a run of identical decode passes.
 
@@ -55,6 +63,7 @@ class Pass(msgspec.Struct, frozen=True, gc=False):
     cut_on_submit: a request that arrives meanwhile can change the next pass, so the run must end before it.
     exhausted: a rank would go on for ever without any output; the run must fail.
     out_of_attempts: so must it where a rank has attempted too many passes without effect.
+    evictions: what ranks evict in the passes of a run, where KV events are captured.
     """
 
     ends_ms: array[float]
@@ -62,6 +71,7 @@ class Pass(msgspec.Struct, frozen=True, gc=False):
     cut_on_submit: bool = False
     exhausted: bool = False
     out_of_attempts: bool = False
+    evictions: tuple[PlannedEvictions, ...] = ()
 
 
 class RankPass(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +81,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
         a run; `end_ms` has no meaning then. then_ms: the durations of the passes of a run that follows the single pass,
         if the rank is the only one that takes part.
     has_effect, cut_on_submit, exhausted, out_of_attempts: see `Pass`.
+    evictions: what the passes of a run evict, where KV events are captured.
     prefilled, worked: whether the (single) pass computes prompt tokens, or anything at all.
     retry: this was an attempt without effect, and the next one at the same time can turn out differently.
     """
@@ -82,6 +93,7 @@ class RankPass(msgspec.Struct, frozen=True, gc=False):
     cut_on_submit: bool = False
     exhausted: bool = False
     out_of_attempts: bool = False
+    evictions: PlannedEvictions | None = None
     prefilled: bool = False
     worked: bool = True
     retry: bool = False
@@ -98,6 +110,7 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     accepted_tokens: int = 0
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
+    signals: tuple[int, ...] = ()
     admissions: tuple[Admission, ...] = ()
     committed_prefill_tokens: int = 0
     preemptions: int = 0

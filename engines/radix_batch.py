@@ -83,11 +83,11 @@ class RadixBatch(LockstepBatch[RadixSequence]):
         """Note in which pass a member with `computed` tokens must insert its next page, if any."""
         sequence.due = -1
         leases = self._leases
-        if not leases.prefix_caching or (sequence.published > sequence.shared_blocks and not leases.capture_events):
+        if not leases.prefix_caching or sequence.published > sequence.shared_blocks:
             return
         overdue = computed // self._block_size > sequence.published
         passes = 1 if overdue else self._block_size - computed % self._block_size
         if passes < sequence.finish - self.passes:
             sequence.due = self._cache.decode_passes + passes
-            private = sequence.published >= sequence.shared_blocks and not (overdue or leases.capture_events)
+            private = sequence.published >= sequence.shared_blocks and not overdue
             heapq.heappush(self._due_private if private else self._due, (sequence.due, sequence.order, sequence))

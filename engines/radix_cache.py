@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+from messages.kv import Eviction
 from messages.requests import Span
 
 _DECODE_SHIFT = 40
@@ -191,6 +192,34 @@ class RadixCache:
                 return False
         self.free -= pages
         return True
+
+    def next_evictions(self, pages: int) -> list[Eviction]:
+        """What taking pages evicts next, up to `pages` of them, if nothing is used or unlocked meanwhile."""
+        evictions: list[Eviction] = []
+        candidates, pushes = list(self._candidates), self._pushes
+        children: dict[Node, int] = {}
+        unlisted: set[Node] = set()
+        while pages > 0 and candidates:
+            used_at, _, node = heapq.heappop(candidates)
+            if node.locks or children.get(node, len(node.children)):
+                unlisted.add(node)
+                continue
+            if node.used_at != used_at:
+                pushes += 1
+                heapq.heappush(candidates, (node.used_at, pushes, node))
+                continue
+            count = min(pages, node.pages)
+            pages -= count
+            for start, end in reversed(cut(node.spans, node.pages - count)[1]):
+                evictions.append((end - start, (start, end) if start >= 0 else None))
+            parent = node.parent
+            assert parent is not None
+            left = children[parent] = children.get(parent, len(parent.children)) - 1
+            if not (left or parent.locks or parent.parent is None) and (not parent.listed or parent in unlisted):
+                pushes += 1
+                unlisted.discard(parent)
+                heapq.heappush(candidates, (parent.used_at, pushes, parent))
+        return evictions
 
     def _lock(self, node: Node, above: Node) -> None:
         current = node

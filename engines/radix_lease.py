@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engines.page_events import PageEvents
 from engines.radix_cache import Node, RadixCache
 from engines.sequence import Sequence
@@ -102,7 +100,7 @@ class RadixLeases:
         """Take pages out of the pool, evicting what that needs."""
         taken = self.cache.take(pages)
         if self._events is not None and self.cache.evicted:
-            self._events.evict(_backwards(self.cache.evicted))
+            self._events.evict(self.cache.evicted)
             self.cache.evicted.clear()
         return taken
 
@@ -132,10 +130,15 @@ class RadixLeases:
         if self._events is not None and sequence.announced > sequence.published:
             spans = sequence.page_spans(sequence.published, sequence.announced, self.cache)
             in_tree = max(self._in_tree(sequence, sequence.announced) - sequence.published, 0)
-            self._events.withdraw(_each(spans), in_tree)
+            self._events.withdraw(spans, in_tree)
         self.cache.free += sequence.blocks - sequence.published
         self.cache.unlock(sequence.node)
         self._clear(sequence)
+
+    @property
+    def foresees_evictions(self) -> bool:
+        """Whether every page that the tree evicts is gone for good, so that `cache.next_evictions` tells it all."""
+        return self._events is not None and not self._events.has_outside
 
     def take_events(self) -> tuple[KvEvent, ...]:
         """The KV events since the last call, in order."""
@@ -152,7 +155,7 @@ class RadixLeases:
         end, duplicates = self.cache.insert(sequence.node, spans, stamp)
         self.cache.free += duplicates
         if self._events is not None:
-            self._events.enter_tree(_each(spans))
+            self._events.enter_tree(spans)
         return end
 
     def _announce(self, sequence: RadixSequence, last: int) -> None:
@@ -161,16 +164,8 @@ class RadixLeases:
         first = sequence.announced
         parent = sequence.page_spans(first - 1, first, self.cache)[0][0] if first else None
         in_tree = max(self._in_tree(sequence, last) - first, 0)
-        self._events.announce(_each(sequence.page_spans(first, last, self.cache)), in_tree, parent)
+        self._events.announce(sequence.page_spans(first, last, self.cache), in_tree, parent)
         sequence.announced = last
 
     def _in_tree(self, sequence: RadixSequence, last: int) -> int:
         return self.cache.match(sequence.page_spans(0, last, self.cache))
-
-
-def _each(spans: Iterable[Span]) -> list[int]:
-    return [identity for start, end in spans for identity in range(start, end)]
-
-
-def _backwards(spans: Iterable[Span]) -> list[int]:
-    return [identity for start, end in spans for identity in range(end - 1, start - 1, -1)]

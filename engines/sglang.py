@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from engines.bursts import Bursts, burst_blocks
+from engines.decode_batch import planned_evictions
 from engines.engine import EngineOptions, RankOutputs, RankPass, Role
 from engines.metrics import Lengths, forward_pass_metrics, lengths
 from engines.radix_batch import RadixBatch
@@ -409,7 +410,8 @@ class SglangScheduler:
         if not passes:
             return None
         waiting.sort()
-        if self._leases.capture_events or (waiting.sorts and len(waiting) > 1):
+        foresees = self._leases.foresees_evictions
+        if (self._leases.capture_events and not foresees) or (waiting.sorts and len(waiting) > 1):
             # Somebody sees what is evicted, or the queue is sorted by it: only the last pass may evict.
             passes = max(members.affordable(passes, self._cache.free), 1)
         if waiting and self._may_admit:
@@ -422,7 +424,11 @@ class SglangScheduler:
             not blocked or waiting.sorts or self._options.capture_metrics or self._rank.max_model_len is not None
         )
         steps_ms = self._durations.decode_run_ms(count, members.kv_tokens, passes)
-        return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit)
+        evictions = None
+        if foresees and passes > 1:
+            cache = self._cache
+            evictions = planned_evictions(self._options.dp_rank, members, passes, cache.free, cache.next_evictions)
+        return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit, evictions=evictions)
 
     def _passes_before_admission(self, passes: int) -> int:
         """How many of the next decode passes surely begin without anybody being admitted, up to `passes`."""

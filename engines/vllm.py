@@ -16,7 +16,7 @@ import msgspec
 
 from engines.block_pool import NO_MATCH, BlockPool, Match
 from engines.bursts import Bursts, burst_blocks, emit_bursts
-from engines.decode_batch import DecodeBatch
+from engines.decode_batch import DecodeBatch, planned_evictions
 from engines.destinations import Destinations
 from engines.engine import EngineOptions, RankOutputs, RankPass, Reservation, Role
 from engines.metrics import forward_pass_metrics
@@ -173,6 +173,13 @@ class VllmScheduler:
             if decoding.count:
                 terminals += [self._finish(sequence) for sequence in self._decoders.advance()]
             terminals += self._emit(ready)
+        signals: list[int] = []
+        if first_tokens and terminals:
+            signals = [terminal.ordinal for terminal in terminals] + list(first_tokens)
+            places = {single.ordinal: place for place, single in enumerate(ready)}
+            # Who decodes as a member, or ends without a token, comes before all others.
+            signals = sorted(dict.fromkeys(signals), key=lambda ordinal: places.get(ordinal, -1))
+            signals += [terminal.ordinal for terminal in rejections]
         has_effect = bool(decoding.count or batch.scheduled or batch.preemptions or rejections)
         if not (has_effect or self._running or self._options.strict):
             rejections = self._reject_impossible_head()
@@ -186,6 +193,7 @@ class VllmScheduler:
             accepted_tokens=bursts.accepted,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
+            signals=tuple(signals),
             admissions=tuple(admissions),
             committed_prefill_tokens=batch.prefill_tokens,
             preemptions=batch.preemptions,
@@ -538,20 +546,23 @@ class VllmScheduler:
         if self._waiting and not self._queue_is_blocked():
             return None
         passes = min(decoders.passes_to_finish(), _LONGEST_RUN)
-        if pool.capture_events:
+        if pool.capture_events and decoders.repeats:
             # What is stored becomes visible with the pass that stores it: that must be the last.
             passes = min(passes, decoders.passes_to_publish())
         # Evicting is harmless unless somebody sees in which order blocks are evicted and published.
         passes = decoders.affordable(passes, pool.free if decoders.eager else pool.available)
         if passes < 2:
             return None
+        evictions = None
+        if pool.capture_events:
+            evictions = planned_evictions(self._options.dp_rank, decoders, passes, pool.free, pool.next_evictions)
         steps_ms = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
         cut_on_submit = self._options.capture_metrics or not self._queue_is_blocked()
         if self._prefill_interval > 1:
             # Who waits at the start of a pass that is free to prefill matters to later ones.
             cut_on_submit = cut_on_submit or not self._waiting
             self._run_wave, self._run_queue = wave, bool(self._waiting)
-        return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit)
+        return RankPass(now_ms, steps_ms, cut_on_submit=cut_on_submit, evictions=evictions)
 
     def _go_on(self, now_ms: float, formed: RankPass, wave: int) -> RankPass:
         """A formed pass together with the run that follows it, if nobody can tell when the outputs of the pass appear.

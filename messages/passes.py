@@ -76,6 +76,7 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
         for them before their own limits.
     first_tokens: requests whose first token is among these.
     terminals: requests that ended at the last of `ends_ms`, in output order.
+    signals: the order in which first tokens and ends came out, each request once, where there are both.
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
     """
 
@@ -91,6 +92,7 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     accepted_tokens: int = 0
     first_tokens: tuple[int, ...] = ()
     terminals: tuple[Terminal, ...] = ()
+    signals: tuple[int, ...] = ()
     admissions: tuple[Admission, ...] = ()
     committed_prefill_tokens: int = 0
     preemptions: int = 0

@@ -79,6 +79,41 @@ class RequestRecord(msgspec.Struct, frozen=True):
     terminal_reason: str | None
 
 
+class RankRouting(msgspec.Struct, frozen=True):
+    """What a router sent to one rank: requests, prompt tokens, and how many of those it took for cached there."""
+
+    worker_id: int
+    dp_rank: int
+    requests: int
+    input_tokens: int
+    overlap_tokens: int
+
+
+class PoolRouting(msgspec.Struct, frozen=True):
+    """What a KV router did in one pool.
+
+    placements: requests it placed. queued_placements: those that had waited in it before; mean, p99 and max of their
+        waits in simulated ms, None without any.
+    overlap_tokens: prompt tokens it took for cached on the rank it chose.
+    kv_hit_rate: mean over placements of overlap blocks over blocks of the prompt.
+    regret_blocks: blocks that some other rank had cached beyond the chosen one. max_regret_blocks: of one placement.
+        regretted_placements: how many had any.
+    ranks: those that were given a request, ascending.
+    """
+
+    placements: int
+    queued_placements: int
+    mean_queue_wait_ms: float | None
+    p99_queue_wait_ms: float | None
+    max_queue_wait_ms: float | None
+    overlap_tokens: int
+    kv_hit_rate: float
+    regret_blocks: int
+    max_regret_blocks: int
+    regretted_placements: int
+    ranks: list[RankRouting]
+
+
 class Shortfall(msgspec.Struct, frozen=True):
     """Requests that did not complete, for one way of ending.
 
@@ -96,6 +131,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
     requests: a record per terminal request, by arrival time and then release order; None where
     the spec says `record_per_request: false`.
+    routing: what the KV routers did, by pool; None under another placement.
     shortfalls: one entry per way of not completing that occurred.
     warnings: oddities of the input that did not stop the run, a line each.
     """
@@ -104,6 +140,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     requests: list[RequestRecord] | None
     shortfalls: list[Shortfall] = []
     warnings: list[str] = []
+    routing: dict[str, PoolRouting] | None = None
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):

@@ -20,8 +20,23 @@ Span = tuple[int, int]
 """A range of block identities, from the first to before the second."""
 
 
+class RoutingMetadata(msgspec.Struct, frozen=True, gc=False):
+    """What a request asks of a placement policy that lets requests wait.
+
+    strict_priority: the higher ones go first. priority: a head start among those; negative ones act as 0.
+    policy_class: the class, or family of classes, that it belongs to.
+    """
+
+    priority: int = 0
+    strict_priority: int = 0
+    policy_class: str | None = None
+
+
+NO_ROUTING_METADATA = RoutingMetadata()
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """What an engine needs to know of a request.
+    """What an engine or a placement policy needs to know of a request.
 
     ordinal: counter of the run in release order; identifies the request in every message.
     spans: identities of the leading blocks (of the engine's block size) whose content another
@@ -36,6 +51,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int
     spans: tuple[Span, ...]
     dp_rank: int | None = None
+    routing: RoutingMetadata = NO_ROUTING_METADATA
 
 
 class ReleaseArrivals(msgspec.Struct, frozen=True, gc=False):
@@ -68,8 +84,24 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
     dp_rank: int
 
 
+class Overlap(msgspec.Struct, frozen=True, gc=False):
+    """What a placement policy knew of the blocks of a prompt that were cached at its arrival.
+
+    selected_blocks, tokens: on the chosen rank. best_blocks: the most on any rank that could be chosen.
+    request_blocks: blocks of the whole prompt.
+    """
+
+    selected_blocks: int
+    best_blocks: int
+    request_blocks: int
+    tokens: int
+
+
 class RequestRouted(msgspec.Struct, frozen=True, gc=False):
-    """A placement, for the record. The queue times are None for a request that was placed at once."""
+    """A placement, for the record. The queue times are None for a request that was placed at once.
+
+    overlap: None where the policy does not look at caches.
+    """
 
     ordinal: int
     pool: str
@@ -78,6 +110,7 @@ class RequestRouted(msgspec.Struct, frozen=True, gc=False):
     dp_rank: int
     queue_entered_at_ms: float | None = None
     released_at_ms: float | None = None
+    overlap: Overlap | None = None
 
 
 ArrivalMessage = ReleaseArrivals | RequestArrived

@@ -10,36 +10,26 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-LARGEST = 2**63 - 1
-
-Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
-Count = Annotated[int, Meta(ge=0, le=LARGEST)]
-Seed = Annotated[int, Meta(ge=0)]
-NonNegative = Annotated[float, Meta(ge=0.0)]
-AbovePositive = Annotated[float, Meta(gt=0.0)]
-TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+from messages.fields import AbovePositive, Count, NonNegative, Positive, Seed, Strict, TokenId
+from messages.kv_router import KvRouterConfig
 
 
-class _Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of every part of the document: unknown keys are refused."""
-
-
-class PoolSpec(_Strict, frozen=True):
+class PoolSpec(Strict, frozen=True):
     """A pool of logical workers. `startup_delay_ms` holds for workers added after the start of the run."""
 
     initial_workers: Positive
     startup_delay_ms: NonNegative = 0.0
 
 
-class AggregatedTopology(_Strict, tag_field="kind", tag="aggregated", frozen=True):
+class AggregatedTopology(Strict, tag_field="kind", tag="aggregated", frozen=True):
     """One pool whose workers prefill and decode."""
 
     workers: PoolSpec
 
 
-class DisaggregatedTopology(_Strict, tag_field="kind", tag="disaggregated", frozen=True):
+class DisaggregatedTopology(Strict, tag_field="kind", tag="disaggregated", frozen=True):
     """A pool that builds prompts and a pool that generates outputs.
 
     handoff_latency_ms: time a prompt's KV travels, where the prefill ranks give no bytes per token and bandwidth.
@@ -50,11 +40,11 @@ class DisaggregatedTopology(_Strict, tag_field="kind", tag="disaggregated", froz
     handoff_latency_ms: NonNegative = 0.0
 
 
-class PolynomialTiming(_Strict, tag_field="type", tag="polynomial", frozen=True):
+class PolynomialTiming(Strict, tag_field="type", tag="polynomial", frozen=True):
     """Built-in polynomials in the number of new tokens (prefill) and in the use of the cache (decode)."""
 
 
-class FixedTiming(_Strict, tag_field="type", tag="fixed", frozen=True):
+class FixedTiming(Strict, tag_field="type", tag="fixed", frozen=True):
     """Constant pass durations."""
 
     prefill_ms: NonNegative
@@ -67,7 +57,7 @@ def _check_path(path: str) -> None:
         raise ValueError(f"path: expected the name of a file, which holds no zero byte, got {path!r}")
 
 
-class ProfileConfig(_Strict, frozen=True):
+class ProfileConfig(Strict, frozen=True):
     """`path`: npz file with measured grids, relative to the spec file."""
 
     path: Annotated[str, Meta(min_length=1)]
@@ -76,7 +66,7 @@ class ProfileConfig(_Strict, frozen=True):
         _check_path(self.path)
 
 
-class ExternalTiming(_Strict, tag_field="type", tag="external", frozen=True):
+class ExternalTiming(Strict, tag_field="type", tag="external", frozen=True):
     """Step times interpolated from a measured profile."""
 
     provider: Literal["dynamo_profile"]
@@ -86,7 +76,7 @@ class ExternalTiming(_Strict, tag_field="type", tag="external", frozen=True):
 TimingModel = PolynomialTiming | FixedTiming | ExternalTiming
 
 
-class SglangSpec(_Strict, frozen=True):
+class SglangSpec(Strict, frozen=True):
     """What the SGLang scheduler has beside the common fields; other schedulers ignore it."""
 
     schedule_policy: Literal["fifo", "lpm"] = "fifo"
@@ -96,7 +86,7 @@ class SglangSpec(_Strict, frozen=True):
     schedule_conservativeness: NonNegative = 1.0
 
 
-class TrtllmSpec(_Strict, frozen=True):
+class TrtllmSpec(Strict, frozen=True):
     """What the TensorRT-LLM scheduler has beside the common fields; other schedulers ignore it."""
 
     capacity_scheduler_policy: Literal["guaranteed_no_evict"] = "guaranteed_no_evict"
@@ -105,7 +95,7 @@ class TrtllmSpec(_Strict, frozen=True):
 _BLOCK_SIZES = {"vllm": 64, "sglang": 1, "trtllm": 32}
 
 
-class RankSpec(_Strict, frozen=True):
+class RankSpec(Strict, frozen=True):
     """One scheduler rank. A ratio of 0 leaves durations unscaled.
 
     aic_nextn: draft tokens per pass of speculative decoding; aic_nextn_accept_rates: their conditional acceptance
@@ -197,7 +187,7 @@ def _check_chunk_share(rank: RankSpec, dp_size: int) -> None:
         )
 
 
-class RoleSpec(_Strict, frozen=True):
+class RoleSpec(Strict, frozen=True):
     """The engine of the workers of one pool; the fields are those of `EngineSpec`."""
 
     rank: RankSpec = RankSpec()
@@ -208,7 +198,7 @@ class RoleSpec(_Strict, frozen=True):
         _check_chunk_share(self.rank, self.dp_size)
 
 
-class EngineSpec(_Strict, frozen=True):
+class EngineSpec(Strict, frozen=True):
     """The engine of every worker.
 
     prefill, decode: what the workers of that pool of a disaggregated cluster have instead, as a whole.
@@ -231,28 +221,33 @@ class EngineSpec(_Strict, frozen=True):
         _check_chunk_share(self.rank, self.dp_size)
 
 
-class RoundRobinPlacement(_Strict, frozen=True):
+class RoundRobinPlacement(Strict, tag_field="provider", tag="round_robin", frozen=True):
     """Workers in turn."""
 
-    provider: Literal["round_robin"] = "round_robin"
     config: None = None
 
 
-class NoScaling(_Strict, frozen=True):
+class KvRouterPlacement(Strict, tag_field="provider", tag="kv_router", frozen=True):
+    """The worker with the lowest cost, of what it has cached of the prompt and what it has to do."""
+
+    config: KvRouterConfig = KvRouterConfig()
+
+
+class NoScaling(Strict, frozen=True):
     """The pool keeps its size."""
 
     provider: Literal["none"] = "none"
     config: None = None
 
 
-class Adapters(_Strict, frozen=True):
+class Adapters(Strict, frozen=True):
     """Policies chosen by name."""
 
-    placement: RoundRobinPlacement = RoundRobinPlacement()
+    placement: RoundRobinPlacement | KvRouterPlacement = RoundRobinPlacement()
     scaling: NoScaling = NoScaling()
 
 
-class Sla(_Strict, frozen=True):
+class Sla(Strict, frozen=True):
     """Bounds of a good request: time to first token and mean inter-token latency, or end-to-end latency."""
 
     ttft_ms: AbovePositive | None = None
@@ -267,7 +262,7 @@ class Sla(_Strict, frozen=True):
 TraceFormat = Literal["mooncake", "mooncake-delta", "mooncake_delta", "applied_compute_agentic"]
 
 
-class TraceWorkload(_Strict, tag_field="kind", tag="trace", frozen=True):
+class TraceWorkload(Strict, tag_field="kind", tag="trace", frozen=True):
     """Requests read from a JSON Lines file. `block_size`: tokens that one hash id stands for."""
 
     path: Annotated[str, Meta(min_length=1)]
@@ -281,7 +276,7 @@ class TraceWorkload(_Strict, tag_field="kind", tag="trace", frozen=True):
         _check_path(self.path)
 
 
-class SyntheticWorkload(_Strict, tag_field="kind", tag="synthetic", frozen=True):
+class SyntheticWorkload(Strict, tag_field="kind", tag="synthetic", frozen=True):
     """Generated requests.
 
     Exactly one of `request_rate` (1/s), `arrival_interval_ms` and the top-level `max_in_flight` is given.
@@ -332,7 +327,7 @@ def _check_routing_metadata(metadata: object) -> None:
         raise ValueError(f"metadata.policy_class: expected a string, got {policy_class!r}")
 
 
-class InlineRequest(_Strict, frozen=True):
+class InlineRequest(Strict, frozen=True):
     """One request of the list `requests`."""
 
     id: Annotated[str, Meta(min_length=1)]
@@ -355,7 +350,7 @@ class InlineRequest(_Strict, frozen=True):
         _check_routing_metadata(self.metadata)
 
 
-class ReplaySpec(_Strict, frozen=True):
+class ReplaySpec(Strict, frozen=True):
     """The whole document. Exactly one of `requests` and `workload` is given."""
 
     topology: AggregatedTopology | DisaggregatedTopology

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from messages.spec import (
+    AggregatedTopology,
     DisaggregatedTopology,
     EngineSpec,
     InlineRequest,
+    KvRouterPlacement,
     ReplaySpec,
     RoleSpec,
     SyntheticWorkload,
@@ -27,6 +29,8 @@ def check_spec(spec: ReplaySpec) -> list[str]:
     findings = check_source(spec.requests is not UNSET, spec.workload is not UNSET)
     if spec.workload is not UNSET:
         findings += check_workload_values(spec.workload, spec.max_in_flight)
+    if isinstance(spec.adapters.placement, KvRouterPlacement):
+        findings += _check_kv_router(spec, spec.adapters.placement)
     if isinstance(spec.topology, DisaggregatedTopology):
         findings += _check_roles(spec.engine)
         if spec.requests is not UNSET:
@@ -41,6 +45,24 @@ def check_spec(spec: ReplaySpec) -> list[str]:
             f"requests[{index}].prefill_dp_rank: an aggregated topology has no prefill ranks; remove it"
             for index, request in enumerate(spec.requests)
             if request.prefill_dp_rank is not None
+        ]
+    return findings
+
+
+def _check_kv_router(spec: ReplaySpec, placement: KvRouterPlacement) -> list[str]:
+    """Return the findings about a KV router and what it cannot heed."""
+    if not isinstance(spec.topology, AggregatedTopology):
+        return []
+    findings = [
+        f"adapters.placement.config.{name}: an aggregated topology has no such pool; use router_queue_policy"
+        for name in ("prefill_queue_policy", "decode_queue_policy")
+        if getattr(placement.config, name) is not None
+    ]
+    if spec.requests is not UNSET:
+        findings += [
+            f"requests[{index}].dp_rank: the KV router chooses ranks itself; remove it"
+            for index, request in enumerate(spec.requests)
+            if request.dp_rank is not None
         ]
     return findings
 

@@ -18,7 +18,14 @@ from tests.parity.reference import Reference
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("parity")
     group.addoption("--fuzz-first", type=int, default=0, help="first seed of the random parity cases")
+    group.addoption("--slow", action="store_true", help="also run the tests that take minutes")
     group.addoption("--fuzz-count", type=int, default=100, help="number of random parity cases per generator")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: give --slow"))
 
 
 def _outside(variable: str) -> Path:

@@ -8,7 +8,7 @@ from actors.reporting.timeline import RequestTimeline, Timelines
 from messages.handoff import Milestone
 from messages.passes import Admission
 from messages.report import AdmissionEntry, RequestRecord, RoutingEntry
-from messages.requests import RequestRouted
+from messages.requests import Overlap, RequestRouted
 
 
 def request_records(timelines: Timelines, latencies: Latencies) -> list[RequestRecord]:
@@ -80,8 +80,8 @@ def _record(
         decode_admit_ms=decode[0].at_ms if decode else None,
         source_released_ms=request.milestones.get(Milestone.SOURCE_RELEASED),
         decode_reused_input_tokens=_most_reused(decode) if decode else None,
-        prefill_route_overlap_tokens=0 if two_pools else None,
-        decode_route_overlap_tokens=0 if decode else None,
+        prefill_route_overlap_tokens=_route_overlap_tokens(request) if two_pools else None,
+        decode_route_overlap_tokens=0 if DECODE.label in ranks else None,
         routing_history=_routing_history(request),
         admission_history=_admission_history(request),
         admission_count=len(admissions),
@@ -94,6 +94,12 @@ def _record(
 
 def _most_reused(admissions: list[Admission]) -> int:
     return max([admission.reused_tokens for admission in admissions], default=0)
+
+
+def _route_overlap_tokens(request: RequestTimeline) -> int:
+    """Prompt tokens that the router of the prefill pool took for cached."""
+    overlaps = (routed.overlap for routed in request.routing if routed.pool == PREFILL.label)
+    return next((overlap.tokens for overlap in overlaps if overlap is not None), 0)
 
 
 def _decode_worker_idx(request: RequestTimeline, ranks: dict[str, int]) -> int | None:
@@ -124,9 +130,21 @@ def _routing_history(request: RequestTimeline) -> list[RoutingEntry]:
             logical_worker_id=routed.worker_id,
             scheduler_id=routed.scheduler_id,
             dp_rank=routed.dp_rank,
+            **_overlap(routed.overlap),
         )
         for routed in request.routing
     ]
+
+
+def _overlap(overlap: Overlap | None) -> dict[str, int]:
+    if overlap is None:
+        return {}
+    return {
+        "reported_overlap_tokens": overlap.tokens,
+        "selected_overlap_blocks": overlap.selected_blocks,
+        "best_available_overlap_blocks": overlap.best_blocks,
+        "overlap_regret_blocks": overlap.best_blocks - overlap.selected_blocks,
+    }
 
 
 def _queue_wait_ms(routed: RequestRouted) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.reporting.latencies import derive_latencies
 from actors.reporting.records import request_records
+from actors.reporting.routing import routing_figures
 from actors.reporting.summary import summarize
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
 from messages.report import ReplayReport, Shortfall
@@ -22,6 +23,7 @@ def build_report(
         requests=request_records(timelines, latencies) if record_per_request else None,
         shortfalls=_shortfalls(timelines.requests),
         warnings=list(warnings or []),
+        routing=routing_figures(timelines.requests),
     )
 
 

@@ -9,11 +9,10 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import msgspec
 
-from actors.reporting.summary import Summary
 from messages.errors import InputError
 from messages.report import ReplayReport
 
@@ -24,9 +23,12 @@ KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE)
 _MOST_LINKS = 40
 
 
-def report_bytes(summary: Summary) -> bytes:
+def report_bytes(report: ReplayReport) -> bytes:
     """Return the content of `report.json`: one indented JSON object with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+    content: dict[str, Any] = dict(report.summary)
+    if report.routing is not None:
+        content["routing"] = report.routing
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
 class OutputDirectory:
@@ -52,7 +54,7 @@ class OutputDirectory:
     def write(self, report: ReplayReport) -> list[Path]:
         """Write the files of a report in place of earlier ones; return their paths. On an error nothing new is left."""
         try:
-            contents = {REPORT_FILE: report_bytes(report.summary)}
+            contents = {REPORT_FILE: report_bytes(report)}
             if report.requests is not None:
                 contents[REQUESTS_FILE] = msgspec.json.Encoder().encode_lines(report.requests)
             for name, content in contents.items():

@@ -7,16 +7,17 @@ from typing import Protocol
 
 import msgspec
 
-from messages.kv import KvEvent
-from messages.requests import Request
+from messages.kv import EvictionForecast, KvEvent
+from messages.requests import Overlap, Request
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """The rank chosen for a request."""
+    """The rank chosen for a request, and what the policy knew of cached blocks where it looks at them."""
 
     request: Request
     worker_id: int
     dp_rank: int
+    overlap: Overlap | None = None
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -27,12 +28,12 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class PlacementPolicy(Protocol):
-    """Chooses a rank per request. Every call but `place` may return requests that waited until now.
+    """Chooses a rank per request. Calls that return placements may release requests that waited until now.
 
     Times are simulated ms.
 
     follows_requests: whether it wants `prefill_completed` and `request_terminal` to be called.
-    consumes_kv_events: whether it wants `observe` to be called; only then KV events are produced.
+    consumes_kv_events: whether it wants `observe` and `foresee` to be called; only then KV events are produced.
     """
 
     follows_requests: bool
@@ -46,8 +47,14 @@ class PlacementPolicy(Protocol):
         """
         ...
 
-    def observe(self, worker_id: int, dp_rank: int, events: Sequence[KvEvent], now_ms: float) -> tuple[Placement, ...]:
-        """KV events of a rank became visible."""
+    def observe(
+        self, worker_id: int, dp_rank: int, passes: int, events: Sequence[KvEvent], now_ms: float
+    ) -> tuple[Placement, ...]:
+        """A pass of a rank, or a run of `passes` of them, has ended, and its KV events became visible."""
+        ...
+
+    def foresee(self, forecast: EvictionForecast) -> None:
+        """A run of passes begins in which a rank evicts; nothing tells of it but this, until `observe` at its end."""
         ...
 
     def prefill_completed(self, ordinal: int, now_ms: float) -> tuple[Placement, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from actors.routing.placement import Decision, Placement
 from messages.errors import ReplayError
-from messages.kv import KvEvent
+from messages.kv import EvictionForecast, KvEvent
 from messages.requests import Request
 
 
@@ -35,8 +35,13 @@ class RoundRobin:
         self._next_rank[worker_id] = rank + 1
         return Decision(Placement(request, worker_id, rank))
 
-    def observe(self, worker_id: int, dp_rank: int, events: Sequence[KvEvent], now_ms: float) -> tuple[Placement, ...]:
+    def observe(
+        self, worker_id: int, dp_rank: int, passes: int, events: Sequence[KvEvent], now_ms: float
+    ) -> tuple[Placement, ...]:
         return ()
+
+    def foresee(self, forecast: EvictionForecast) -> None:
+        pass
 
     def prefill_completed(self, ordinal: int, now_ms: float) -> tuple[Placement, ...]:
         return ()

@@ -8,9 +8,10 @@ from actors.names import COLLECTOR, PoolNames
 from actors.routing.placement import Placement, PlacementPolicy
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Reply
-from messages.handoff import ReserveDestination
+from messages.handoff import DestinationCancelled, RequestEnded, ReserveDestination, SourceReleased
+from messages.kv import EvictionForecast
 from messages.passes import PassOutputs
-from messages.requests import Dispatch, PlaceRequest, RequestRouted
+from messages.requests import Dispatch, PlaceRequest, RequestRouted, Status
 from messages.scaling import TopologySettled, WorkerDraining, WorkerReady, WorkerRemoved
 
 
@@ -18,12 +19,18 @@ class Router(SimActor):
     """Places requests of one pool as its policy says, at once or when the policy releases them.
 
     reserves: chosen workers are asked to reserve a destination instead of being given the request.
+    holds_sources: the end of a request's passes is that of its prompt; it is over when its source is released.
     """
 
-    def __init__(self, names: PoolNames, policy: PlacementPolicy, *, reserves: bool = False) -> None:
+    def __init__(
+        self, names: PoolNames, policy: PlacementPolicy, *, reserves: bool = False, holds_sources: bool = False
+    ) -> None:
         super().__init__()
         self._names = names
         self._reserves = reserves
+        self._holds_sources = holds_sources
+        self._foretold: set[tuple[int, int]] = set()
+        """Ranks in a run whose evictions were foretold."""
         self._policy = policy
         self._scheduler_ids: dict[int, tuple[int, ...]] = {}
         self._queued_at_ms: dict[int, float] = {}
@@ -40,13 +47,28 @@ class Router(SimActor):
     def observe(self, message: PassOutputs, envelope: Envelope) -> Reply:
         policy, now_ms = self._policy, envelope.at_ms
         released: list[Placement] = []
-        if message.kv_events:
-            released += policy.observe(message.worker_id, message.dp_rank, message.kv_events, now_ms)
-        for ordinal in message.first_tokens:
-            released += policy.prefill_completed(ordinal, now_ms)
-        for terminal in message.terminals:
-            released += policy.request_terminal(terminal.ordinal, now_ms)
+        rank = (message.worker_id, message.dp_rank)
+        if message.kv_events or rank in self._foretold:
+            self._foretold.discard(rank)
+            released += policy.observe(*rank, len(message.ends_ms), message.kv_events, now_ms)
+        ended = {terminal.ordinal: terminal for terminal in message.terminals}
+        for ordinal in message.signals or dict.fromkeys((*message.first_tokens, *ended)):
+            terminal = ended.get(ordinal)
+            if terminal is None or (self._holds_sources and terminal.status is Status.COMPLETED):
+                released += policy.prefill_completed(ordinal, now_ms)
+            elif not self._holds_sources:
+                released += policy.request_terminal(ordinal, now_ms)
         return self._dispatch(released, envelope)
+
+    @handles(EvictionForecast)
+    def foresee(self, message: EvictionForecast, envelope: Envelope) -> Reply:
+        self._foretold.add((message.worker_id, message.dp_rank))
+        self._policy.foresee(message)
+        return NOTHING
+
+    @handles(SourceReleased, DestinationCancelled, RequestEnded)
+    def end(self, message: SourceReleased | DestinationCancelled | RequestEnded, envelope: Envelope) -> Reply:
+        return self._dispatch(self._policy.request_terminal(message.ordinal, envelope.at_ms), envelope)
 
     @handles(WorkerReady)
     def worker_ready(self, message: WorkerReady, envelope: Envelope) -> Reply:
@@ -78,6 +100,7 @@ class Router(SimActor):
                 rank,
                 queued_at_ms,
                 None if queued_at_ms is None else envelope.at_ms,
+                placement.overlap,
             )
             outbox.append(Outgoing(COLLECTOR, routed))
             order = ReserveDestination(request, rank) if self._reserves else Dispatch(request, rank)

@@ -52,6 +52,10 @@ def find_faults(value: Any, expected: inspect.Type, path: str = "") -> list[str]
             for index, entry in enumerate(value)
             for fault in find_faults(entry, expected.item_type, f"{path}[{index}]")
         ]
+    if isinstance(expected, inspect.DictType) and isinstance(value, dict):
+        return [
+            fault for key, entry in value.items() for fault in find_faults(entry, expected.value_type, _join(path, key))
+        ]
     if _fits(value, expected):
         return []
     if isinstance(expected, inspect.LiteralType):
@@ -70,8 +74,9 @@ def _union_faults(value: Any, expected: inspect.UnionType, path: str) -> list[st
         if chosen:
             return _struct_faults(value, chosen[0], path)
         return [_tag_fault(value, structs, path)]
-    if len(members) == 1 and (isinstance(value, dict | list)):
-        return find_faults(value, members[0], path)
+    nested = [member for member in members if isinstance(member, inspect.StructType | inspect.ListType)]
+    if isinstance(value, dict | list) and (len(members) == 1 or nested):
+        return find_faults(value, (nested or members)[0], path)
     if any(_fits(value, member) for member in members):
         return []
     return [_at(path, f"expected {_words(expected, value)}, got {_shown(value)}")]

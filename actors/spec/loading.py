@@ -13,7 +13,7 @@ import msgspec
 from actors.spec.faults import find_faults, impossible_values
 from actors.spec.numerals import read_float
 from actors.spec.overrides import apply_overrides
-from actors.spec.scope import drop_neutral
+from actors.spec.scope import drop_neutral, fill_providers
 from messages.errors import InputError
 from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
 from messages.spec_checks import check_requests, check_source, check_spec, check_workload_values
@@ -80,6 +80,7 @@ def document_schema() -> dict[str, Any]:
 
 def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
     drop_neutral(document)
+    fill_providers(document)
     try:
         spec = msgspec.convert(document, ReplaySpec)
     except msgspec.ValidationError as error:

@@ -36,7 +36,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
         for engine in ("engine", "engine.prefill", "engine.decode")
         for name, neutral in _NEUTRAL_IN_ENGINE.items()
     },
-    "adapters.placement.config": ({},),
+    "adapters.placement.config": ({}, None),
+    "adapters.placement.config.router_policy_config.worker_selection": (None,),
+    "adapters.placement.config.router_policy_config.request_classifier": (None,),
     "adapters.scaling.config": ({},),
     "workload.agentic_lanes": (None,),
     "workload.execution_model": (None,),
@@ -45,7 +47,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Path -> values that mean "not used": they are dropped before validation. An object stands for any part of itself."""
 
 LATER_NAMES: dict[str, frozenset[str]] = {
-    "adapters.placement.provider": frozenset({"kv_router"}),
     "adapters.scaling.provider": frozenset({"schedule", "planner"}),
     "workload.format": frozenset({"agentic_mooncake", "agentic-mooncake", "weka", "dynamo"}),
 }
@@ -61,6 +62,14 @@ def drop_neutral(document: dict[str, Any]) -> None:
             holder = holder.get(parent) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and name in holder and any(_same(holder[name], value) for value in neutral):
             del holder[name]
+
+
+def fill_providers(document: dict[str, Any]) -> None:
+    """Name, in place, the provider of a placement that leaves it out."""
+    adapters = document.get("adapters")
+    placement = adapters.get("placement") if isinstance(adapters, dict) else None
+    if isinstance(placement, dict):
+        placement.setdefault("provider", "round_robin")
 
 
 def only_supported(path: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from actors.workload.prompt_sources import FreshPrompts, TokenPrompts, TokenTurn
 from actors.workload.source import Prompts, Session, Turn, Workload
 from engines.prompts import TokenIdentities, TraceBlockIdentities
 from engines.sequence import output_limit
+from messages.requests import NO_ROUTING_METADATA, RoutingMetadata
 from messages.spec import InlineRequest, RankSpec
 
 
@@ -29,7 +31,16 @@ def _turn(request: InlineRequest) -> Turn:
         turn_index=request.turn_index,
         metadata=request.metadata,
         dp_rank=request.dp_rank,
+        routing=_routing(request.metadata),
     )
+
+
+def _routing(metadata: dict[str, Any] | None) -> RoutingMetadata:
+    """What the metadata, which the document's checks have passed, ask of a placement policy."""
+    if not metadata:
+        return NO_ROUTING_METADATA
+    given = {name: metadata[name] for name in RoutingMetadata.__struct_fields__ if name in metadata}
+    return RoutingMetadata(**given) if given else NO_ROUTING_METADATA
 
 
 def _output_length(request: InlineRequest) -> int:

@@ -20,6 +20,7 @@ from actors.workload.source import Prompts, Session, Turn, Workload
 from actors.workload.times import twice_rounded
 from engines.prompts import TokenIdentities, Tokens, TraceBlockIdentities
 from engines.sequence import output_limit
+from messages.requests import NO_ROUTING_METADATA, RoutingMetadata
 from messages.spec import RankSpec
 
 _V = TypeVar("_V")
@@ -55,6 +56,7 @@ class _LoadedTurn(msgspec.Struct, frozen=True, gc=False):
     delay_ms: float
     hash_ids: array[int]
     output_token_ids: array[int] | None
+    routing: RoutingMetadata
 
 
 class _LoadedSession(msgspec.Struct, gc=False):
@@ -151,6 +153,7 @@ class MooncakeLoader:
                 delay_ms,
                 hash_ids,
                 None if row.output_token_ids is None else array("I", row.output_token_ids),
+                _routing(row),
             )
         )
 
@@ -232,6 +235,7 @@ class MooncakeLoader:
                     self._finite(turn.delay_ms / ratio, name),
                     name if has_sessions else None,
                     index if has_sessions else None,
+                    routing=turn.routing,
                 )
                 for index, turn in enumerate(loaded.turns)
             )
@@ -252,7 +256,8 @@ class MooncakeLoader:
         authored_outputs = any(turn.output_token_ids is not None for session in loaded for turn in session.turns)
         if not accumulate and not authored_outputs:
             # Nobody can repeat an output, so hash ids alone tell prompts apart.
-            identities = TraceBlockIdentities(self._trace_block_size, rank.tokens_per_block, rank.num_gpu_blocks)
+            # Prompts that no cache can hold have identities to their end: routers count what they share.
+            identities = TraceBlockIdentities(self._trace_block_size, rank.tokens_per_block)
             return HashIdPrompts(
                 identities, [[(turn.input_length, turn.hash_ids) for turn in session.turns] for session in loaded]
             )
@@ -292,6 +297,12 @@ class MooncakeLoader:
             f"{self._trace.path}: {counted(count, 'row')} {have} more hash_ids than input_length needs"
             f" ({lines}); ignored"
         ]
+
+
+def _routing(row: MooncakeRow) -> RoutingMetadata:
+    if row.priority is None and row.strict_priority is None and row.policy_class is None:
+        return NO_ROUTING_METADATA
+    return RoutingMetadata(row.priority or 0, row.strict_priority or 0, row.policy_class)
 
 
 def _output_length(row: MooncakeRow) -> int:

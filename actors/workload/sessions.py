@@ -57,7 +57,7 @@ class SessionDriver:
             ready_ms, session, index = heapq.heappop(self._ready)
             turn = self._sessions[session].turns[index]
             input_length, spans = self._prompts.resolve(session, index)
-            request = Request(self._next_ordinal, input_length, turn.output_length, spans, turn.dp_rank)
+            request = Request(self._next_ordinal, input_length, turn.output_length, spans, turn.dp_rank, turn.routing)
             self._in_flight[request.ordinal] = (session, index)
             self._next_ordinal += 1
             released.append(Release(request, turn, now_ms if self._closed_loop else ready_ms))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from messages.requests import Span
+from messages.requests import NO_ROUTING_METADATA, RoutingMetadata, Span
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -17,6 +17,7 @@ class Turn(msgspec.Struct, frozen=True):
     input_length: prompt tokens of this turn's own row; output_length: tokens to generate.
     delay_ms: think time after the previous turn's end; 0 for a first turn.
     dp_rank: the attention-DP rank it asks for, None for any.
+    routing: what it asks of a placement policy.
     """
 
     request_id: str
@@ -27,6 +28,7 @@ class Turn(msgspec.Struct, frozen=True):
     turn_index: int | None = None
     metadata: Any = None
     dp_rank: int | None = None
+    routing: RoutingMetadata = NO_ROUTING_METADATA
 
 
 class Session(msgspec.Struct, frozen=True):

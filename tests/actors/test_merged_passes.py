@@ -18,6 +18,7 @@ from actors.emission import EmittingRequests
 from actors.routing.placement import Decision, Placement, PlacementPolicy
 from actors.routing.round_robin import RoundRobin
 from messages.envelope import Envelope, Phase
+from messages.kv import BlocksRemoved, EvictionForecast
 from messages.passes import PassCompleted, PassOutputs, StartPass
 from messages.requests import Request
 from tests.comparison import simulated_figures
@@ -68,7 +69,22 @@ POLICIES: dict[str, Callable[[], PlacementPolicy | None]] = {
     "of the spec": lambda: None,
     "KV-aware": KvAware,
     "patient": Patient,
+    "KV router": lambda: None,
 }
+
+
+@st.composite
+def kv_routers(draw: st.DrawFn) -> dict[str, Any]:
+    """Configurations of the KV router; half of them let requests wait."""
+    config = {
+        "router_queue_threshold": draw(st.sampled_from((None, None, 0.0, 0.01))),
+        "router_queue_policy": draw(st.sampled_from(("fcfs", "lcfs", "wspt"))),
+        "kv_event_lag_ms": draw(st.sampled_from((0.0, 0.0, 1.0, 17.3))),
+        "overlap_score_credit_decay": draw(st.sampled_from((0.0, 4.0))),
+        "router_temperature": draw(st.sampled_from((0.0, 0.0, 1.0))),
+        "decode_active_request_weight": draw(st.sampled_from((0.0, 2.5))),
+    }
+    return {"placement": {"provider": "kv_router", "config": config}}
 
 
 @st.composite
@@ -156,6 +172,7 @@ def specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]:
         },
         "max_in_flight": draw(st.sampled_from((None, None, 1, 3))),
         "max_sim_time_ms": draw(st.sampled_from((None, None, 50.0))),
+        "adapters": draw(kv_routers()),
     }
 
 
@@ -176,9 +193,10 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
             "kv_transfer_bandwidth": draw(st.sampled_from((1.0, 2.0, 40.0))),
             "kv_transfer_timing_mode": draw(st.sampled_from(("full_prompt", "destination_missing"))),
         }
+    chunk = prefill["rank"].get("sglang", {}).get("chunked_prefill_size", 2)
     decode = {
         "rank": prefill["rank"] | {"num_gpu_blocks": draw(st.integers(2, 60)), "max_num_seqs": draw(st.integers(1, 6))},
-        "dp_size": draw(st.integers(1, 2)),
+        "dp_size": draw(st.integers(1, min(chunk, 2))),
     }
     if "sglang" in decode["rank"]:
         # The ranks share a chunk, of which each must have something.
@@ -191,15 +209,17 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
 
 
 @settings(max_examples=150, deadline=None)
-@given(spec=two_pool_specs(("vllm", "trtllm")), trace=traces())
-def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
-    _assert_merged_equals_stepped(spec, trace, "of the spec")
+@given(spec=two_pool_specs(("vllm", "trtllm")), trace=traces(), policy=st.sampled_from(("of the spec", "KV router")))
+def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
+    _assert_merged_equals_stepped(spec, trace, policy)
 
 
 @settings(max_examples=150, deadline=None)
-@given(spec=two_pool_specs(("sglang",)), trace=traces())
-def test_merged_equals_stepped_on_two_pools_with_sglang(spec: dict[str, Any], trace: list[dict[str, Any]]) -> None:
-    _assert_merged_equals_stepped(spec, trace, "of the spec")
+@given(spec=two_pool_specs(("sglang",)), trace=traces(), policy=st.sampled_from(("of the spec", "KV router")))
+def test_merged_equals_stepped_on_two_pools_with_sglang(
+    spec: dict[str, Any], trace: list[dict[str, Any]], policy: str
+) -> None:
+    _assert_merged_equals_stepped(spec, trace, policy)
 
 
 @settings(max_examples=200, deadline=None)
@@ -211,6 +231,8 @@ def test_merged_equals_stepped_with_sglang(spec: dict[str, Any], trace: list[dic
 def _assert_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if policy != "KV router":
+            spec = {**spec, "adapters": {}}
         (folder / "spec.json").write_text(json.dumps(spec))
         (folder / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in trace))
         _write_profile(folder / "profile.npz")
@@ -230,7 +252,8 @@ def _conversation(log: list[Envelope]) -> list[Entry]:
     return [
         (envelope.at_ms, envelope.round, envelope.phase, envelope.sender, envelope.receiver, envelope.message)
         for envelope in log
-        if not isinstance(envelope.message, StartPass | PassCompleted | PassOutputs) and envelope.sender != "system"
+        if not isinstance(envelope.message, StartPass | PassCompleted | PassOutputs | EvictionForecast)
+        and envelope.sender != "system"
     ]
 
 
@@ -240,6 +263,7 @@ def _passes(log: list[Envelope]) -> list[Entry]:
     # The ranks of a worker start together, so the outputs of each tell of the same starts.
     starts: set[Entry] = set()
     emitting: defaultdict[str, EmittingRequests] = defaultdict(EmittingRequests)
+    forecasts: dict[tuple[str, int], EvictionForecast] = {}
     for envelope in log:
         message = envelope.message
         if isinstance(message, StartPass):
@@ -254,8 +278,36 @@ def _passes(log: list[Envelope]) -> list[Entry]:
                 instant = envelope.phase is Phase.START
                 entries.append((end_ms, worker, "instant end" if instant else "end", emitted))
             entries += [(message.ends_ms[last], worker, terminal) for terminal in message.terminals]
-            entries += [(envelope.at_ms, worker, "kv", event) for event in message.kv_events]
+            forecast = forecasts.pop((worker, message.dp_rank), None)
+            entries += [(*change, worker, message.dp_rank) for change in _cache_changes(message, forecast)]
+        elif isinstance(message, EvictionForecast):
+            forecasts[envelope.sender, message.dp_rank] = message
     return sorted((*entries, *starts), key=repr)
+
+
+def _cache_changes(outputs: PassOutputs, forecast: EvictionForecast | None) -> list[Entry]:
+    """(when, what, block) of every block stored or removed in a run, removed ones as they were foretold, if so."""
+    removed: list[int] = []
+    changes: list[Entry] = []
+    for event in outputs.kv_events:
+        blocks = [identity for start, end in event.spans for identity in range(start, end)]
+        if isinstance(event, BlocksRemoved):
+            removed += blocks
+        else:
+            changes += [(outputs.ends_ms[-1], "stored", block) for block in blocks]
+    if forecast is None:
+        return changes + [(outputs.ends_ms[-1], "removed", block) for block in removed]
+    order = [
+        span[1] - 1 - position if span is not None else None
+        for blocks, span in forecast.evictions
+        for position in range(blocks)
+    ]
+    counts = forecast.evicted_blocks[: len(outputs.ends_ms)]
+    foretold = [block for block in order[: counts[-1]] if block is not None]
+    assert sorted(foretold) == sorted(removed)
+    for before, after, end_ms in zip((0, *counts), counts, outputs.ends_ms, strict=False):
+        changes += [(end_ms, "removed", block) for block in order[before:after] if block is not None]
+    return changes
 
 
 def _write_profile(path: Path) -> None:

@@ -15,6 +15,7 @@ from actors.routing.router import Router
 from actors.worker import Worker
 from actors.workload.client import Client
 from messages.handoff import HandoffMessage
+from messages.kv import EvictionForecast
 from messages.passes import PassMessage
 from messages.report import ConcludeRun
 from messages.requests import ArrivalMessage, PlacementMessage
@@ -24,7 +25,7 @@ KINDS = [
     kind
     for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage, HandoffMessage)
     for kind in typing.get_args(conversation)
-] + [ConcludeRun]
+] + [EvictionForecast, ConcludeRun]
 ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Collector)
 
 

@@ -39,7 +39,9 @@ class OneAtATime(RoundRobin):
         self.busy = True
         return super().place(request, now_ms)
 
-    def observe(self, worker_id: int, dp_rank: int, events: Sequence[KvEvent], now_ms: float) -> tuple[Placement, ...]:
+    def observe(
+        self, worker_id: int, dp_rank: int, passes: int, events: Sequence[KvEvent], now_ms: float
+    ) -> tuple[Placement, ...]:
         self.calls.append(f"{now_ms}: {' '.join(type(event).__name__ for event in events)}")
         return ()
 
@@ -78,7 +80,7 @@ def test_a_policy_of_the_callers_own_queues_and_releases() -> None:
 def test_a_policy_hears_of_kv_events_first_tokens_and_ends() -> None:
     policy = KvAware()
     messages_of(cluster((0.0, 8, 6)), placement=policy)
-    assert policy.calls == ["10.0: BlocksStored", "10.0: prefill of 0", "14.0: BlocksStored", "15.0: end of 0"]
+    assert policy.calls == ["10.0: BlocksStored", "10.0: prefill of 0", "15.0: end of 0"]
 
 
 class Scripted(RoundRobin):

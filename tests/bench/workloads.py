@@ -16,12 +16,18 @@ class Workload(msgspec.Struct, frozen=True):
     case: dict[str, Any]
 
 
-def trace(name: str, path: Path, workers: int, **rank: Any) -> Workload:
+def trace(name: str, path: Path, workers: int, *, placement: str = "round_robin", **rank: Any) -> Workload:
     """A Mooncake trace on workers of which each has one rank, vLLM unless `rank` says otherwise."""
-    config = {"num_workers": workers, "extra_engine_args": {"engine": rank}, "trace_block_size": 512}
+    config = {
+        "num_workers": workers,
+        "extra_engine_args": {"engine": rank},
+        "trace_block_size": 512,
+        "router_mode": placement,
+    }
     spec = {
         "topology": {"kind": "aggregated", "workers": {"initial_workers": workers}},
         "engine": {"rank": rank},
+        "adapters": {"placement": {"provider": placement}},
         "workload": {"kind": "trace", "path": str(path)},
     }
     return Workload(name, spec, {"entry": "trace", "trace_path": str(path), "config": config})
@@ -73,6 +79,7 @@ def workloads(traces: Path) -> list[Workload]:
     conversation, generated = traces / "mooncake-conversation.jsonl", traces / "mooncake-synthetic.jsonl"
     return [
         *(trace(f"conversation x{workers}", conversation, workers) for workers in (1, 4, 8, 32)),
+        *(trace(f"KV router x{workers}", conversation, workers, placement="kv_router") for workers in (4, 16)),
         trace("conversation x4, 2000 blocks", conversation, 4, num_gpu_blocks=2000),
         trace("TensorRT-LLM x4", conversation, 4, backend="trtllm"),
         trace("SGLang x4, pages of 1", conversation, 4, backend="sglang", num_gpu_blocks=1_048_576),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from messages.kv import BlocksRemoved, BlocksStored
 from messages.requests import Span
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     identity: int | None = None
     references: int = 1
@@ -120,18 +121,36 @@ def test_behaves_like_the_plain_pool(program: tuple[int, list[tuple[str, int, in
                     plain.publish(block, identity)
                 held.append((copies, prefix + fresh))
         for event in pool.take_events():
+            blocks = {identity for start, end in event.spans for identity in range(start, end)}
             if isinstance(event, BlocksStored):
-                assert visible.isdisjoint(event.block_ids)
-                visible.update(event.block_ids)
+                assert visible.isdisjoint(blocks)
+                visible |= blocks
             else:
                 assert isinstance(event, BlocksRemoved)
-                visible.difference_update(event.block_ids)
+                assert blocks <= visible
+                visible -= blocks
         assert (pool.active, pool.inactive, pool.free) == (
             len(plain.blocks) - len(plain.inactive),
             len(plain.inactive),
             size - len(plain.blocks),
         )
         assert visible == {block.identity for block in plain.blocks}
+        check_forecast(pool, plain)
+
+
+def check_forecast(pool: BlockPool, plain: PlainPool) -> None:
+    """The next evictions, block by block, against what the plain pool evicts when it has to."""
+    foretold = [
+        (span[1] - 1 - position) if span is not None else None
+        for blocks, span in pool.next_evictions(pool.inactive)
+        for position in range(blocks)
+    ]
+    left = Counter(block.identity for block in plain.blocks)
+    evicted: list[int | None] = []
+    for block in plain.inactive:
+        left[block.identity] -= 1
+        evicted.append(None if left[block.identity] else block.identity)
+    assert foretold == evicted
 
 
 def stretches(spans: list[Span], first: int, last: int) -> list[tuple[int, int, int]]:
@@ -187,8 +206,8 @@ def test_events_name_the_parent_and_split_at_a_duplicate() -> None:
     pool.publish(first, 10, 11, 12, 10)
     pool.publish(second, 10, 10, 13, 9)
     assert pool.take_events() == (
-        BlocksStored(0, 10, (11,)),
-        BlocksStored(1, 9, (10,)),
-        BlocksStored(2, 11, (12,)),
+        BlocksStored(0, 10, ((11, 12),)),
+        BlocksStored(1, 9, ((10, 11),)),
+        BlocksStored(2, 11, ((12, 13),)),
     )
     assert pool.take_events() == ()

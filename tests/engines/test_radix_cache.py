@@ -8,6 +8,7 @@ import pytest
 
 from engines.radix_cache import Node, RadixCache, cut
 from messages.requests import Span
+from tests.routing.trees import branching_prompts
 
 
 def store(cache: RadixCache, *spans: Span) -> None:
@@ -191,3 +192,30 @@ def _pages(node: Node, *, unlocked: bool = False) -> int:
         (child.pages if not (unlocked and child.locks) else 0) + _pages(child, unlocked=unlocked)
         for child in node.children.values()
     )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_next_evictions_are_those_that_come(seed: int) -> None:
+    rng = random.Random(seed)
+    prompts = branching_prompts(rng, 40)
+    cache = RadixCache(30)
+    cache.evicted = []
+    held: list[Node] = []
+    for prompt in prompts:
+        pages = sum(end - start for start, end in prompt)
+        prefix = cache.match(prompt)
+        node = cache.lock_prefix(prompt, prefix)
+        if pages - prefix > cache.available:
+            cache.unlock(node)
+            continue
+        foretold = cache.next_evictions(max(pages - prefix - cache.free, 0))
+        cache.evicted.clear()
+        cache.take(pages - prefix)
+        assert [span for _, span in foretold] == cache.evicted
+        assert [blocks for blocks, _ in foretold] == [end - start for start, end in cache.evicted]
+        end, duplicates = cache.insert(node, cut(prompt, prefix)[1], cache.stamp())
+        assert not duplicates
+        cache.move_lock(node, end)
+        held.append(end)
+        while len(held) > 2:
+            cache.unlock(held.pop(rng.randrange(len(held))))

@@ -97,10 +97,10 @@ def test_kv_events_tell_what_is_stored_and_evicted() -> None:
     engine.submit(0, request(0, 9, 1))
     engine.submit(0, request(1, 12, 1))
     _, outputs = one_pass(engine)
-    assert outputs.kv_events == (BlocksStored(0, None, (1000, 1001)),)
+    assert outputs.kv_events == (BlocksStored(0, None, ((1000, 1002),)),)
     _, outputs = one_pass(engine)
     # The tail of a sequence is evicted before its head.
-    assert outputs.kv_events == (BlocksRemoved(1, (1001,)), BlocksStored(2, None, (2000, 2001, 2002)))
+    assert outputs.kv_events == (BlocksRemoved(1, ((1001, 1002),)), BlocksStored(2, None, ((2000, 2003),)))
 
 
 def test_no_kv_events_without_a_consumer_or_without_prefix_caching() -> None:
@@ -109,18 +109,40 @@ def test_no_kv_events_without_a_consumer_or_without_prefix_caching() -> None:
         assert one_pass(engine)[1].kv_events == ()
 
 
-def test_generated_blocks_are_stored_in_the_pass_that_computes_their_last_token() -> None:
-    engine = scheduler(options={"capture_kv_events": True, "merge_passes": False})
-    engine.submit(0, request(0, 8, 9))
+@pytest.mark.parametrize("merge", [False, True])
+def test_generated_blocks_are_stored_where_others_may_repeat_them(merge: bool) -> None:
+    """In the pass that computes their last token; and not at all where they are a request's own."""
+    engine = scheduler(options={"capture_kv_events": True, "merge_passes": merge})
+    engine.submit(0, Request(0, 8, 9, ((0, 4),)))
+    engine.submit(0, request(1, 8, 9))
     stored = []
     now_ms = 0.0
     while engine.has_work:
-        now_ms, outputs = one_pass(engine, now_ms)
-        stored += [
-            (now_ms, event.parent, len(event.block_ids)) for event in outputs.kv_events if hasattr(event, "parent")
-        ]
-    assert [(at_ms, blocks) for at_ms, _, blocks in stored] == [(10.0, 2), (14.0, 1), (18.0, 1)]
-    assert stored[1][1] == 1001
+        run = engine.begin_pass(now_ms)
+        now_ms = run.ends_ms[-1]
+        (outputs,) = engine.end_pass(len(run.ends_ms))
+        stored += [(now_ms, event) for event in outputs.kv_events]
+    assert stored == [
+        (10.0, BlocksStored(0, None, ((0, 2),))),
+        (10.0, BlocksStored(1, None, ((2000, 2002),))),
+        (14.0, BlocksStored(2, 1, ((2, 3),))),
+        (18.0, BlocksStored(3, 2, ((3, 4),))),
+    ]
+
+
+def test_a_run_foretells_what_it_evicts() -> None:
+    engine = scheduler(blocks=6, options={"capture_kv_events": True})
+    engine.submit(0, request(0, 12, 1))
+    now_ms, _ = one_pass(engine)
+    engine.submit(0, request(1, 8, 30))
+    now_ms, _ = one_pass(engine, now_ms)
+    # One block is free, three are cached; the request takes one after every fourth pass.
+    run = engine.begin_pass(now_ms)
+    (planned,) = run.evictions
+    assert planned.evicted_blocks[:10].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert planned.evictions == ((3, (1000, 1003)),)
+    (outputs,) = engine.end_pass(6)
+    assert outputs.kv_events == (BlocksRemoved(2, ((1002, 1003),)),)
 
 
 def test_a_run_ends_where_a_request_finishes() -> None:

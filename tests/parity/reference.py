@@ -11,9 +11,10 @@ from typing import Any
 _ANSWER_ALL = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from fuzz import answer
+import fuzz
+fuzz.FIELDS = (*fuzz.FIELDS, "routing_history", "prefill_route_overlap_tokens", "decode_route_overlap_tokens")
 for line in sys.stdin:
-    print(json.dumps(answer(json.loads(line), float(sys.argv[2]))), flush=True)
+    print(json.dumps(fuzz.answer(json.loads(line), float(sys.argv[2]))), flush=True)
 """
 
 

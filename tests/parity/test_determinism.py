@@ -8,6 +8,9 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.comparison import HOST_TIME
 
@@ -28,12 +31,16 @@ def _replay(folder: Path, name: str, runtime: str, hash_seed: str) -> tuple[str,
     return json.dumps(report), (folder / name / "requests.jsonl").read_bytes()
 
 
-def test_two_processes_and_two_runtimes_give_the_same_bytes(traces: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", [{}, {"provider": "kv_router", "config": {"router_temperature": 0.5}}])
+def test_two_processes_and_two_runtimes_give_the_same_bytes(
+    placement: dict[str, Any], traces: Path, tmp_path: Path
+) -> None:
     with (traces / "mooncake-synthetic.jsonl").open() as lines:
         (tmp_path / "trace.jsonl").write_text("".join(islice(lines, 400)))
     spec = {
         "topology": {"kind": "aggregated", "workers": {"initial_workers": 3}},
         "engine": {"rank": {"num_gpu_blocks": 2500}},
+        "adapters": {"placement": placement},
         "workload": {"kind": "trace", "path": "trace.jsonl"},
     }
     (tmp_path / "spec.json").write_text(json.dumps(spec))

@@ -32,7 +32,7 @@ def test_report_and_requests_are_written_into_a_new_folder(tmp_path: Path, repor
     output = OutputDirectory(tmp_path / "a" / "b", overwrite=False)
     written = output.write(report)
     assert [path.name for path in written] == ["report.json", "requests.jsonl"]
-    assert written[0].read_bytes() == report_bytes(report.summary)
+    assert written[0].read_bytes() == report_bytes(report)
     assert json.loads(written[0].read_text()) == report.summary
     (line,) = written[1].read_text().splitlines()
     assert json.loads(line)["last_token_ms"] == 9.0
@@ -102,7 +102,7 @@ def test_a_known_file_may_be_a_link(tmp_path: Path, report: ReplayReport) -> Non
     (tmp_path / "out" / "report.json").symlink_to(tmp_path / "latest.json")
     OutputDirectory(tmp_path / "out", overwrite=True).write(report)
     assert (tmp_path / "out" / "report.json").is_symlink()
-    assert (tmp_path / "latest.json").read_bytes() == report_bytes(report.summary)
+    assert (tmp_path / "latest.json").read_bytes() == report_bytes(report)
     assert names_in(tmp_path) == ["latest.json", "out"]
 
 

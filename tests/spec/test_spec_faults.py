@@ -163,12 +163,12 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"engine": {"tensor_parallel_size": 0}}, "engine.tensor_parallel_size: expected an integer >= 1, got 0"),
     ({"engine": []}, "engine: expected an object, got a list"),
     (
-        {"adapters": {"placement": {"provider": "kv_router", "config": {"x": 1}}}},
-        'adapters.placement.provider: this version does not support provider "kv_router"; expected "round_robin"',
+        {"adapters": {"placement": {"provider": "round_robin", "config": {"x": 1}}}},
+        "adapters.placement.config: expected null, got an object",
     ),
     (
         {"adapters": {"placement": {"provider": "random"}}},
-        'adapters.placement.provider: unknown provider "random"; expected "round_robin"',
+        'adapters.placement.provider: unknown provider "random"; expected "round_robin" or "kv_router"',
     ),
     (
         {"adapters": {"scaling": {"provider": "planner"}}},

@@ -12,7 +12,7 @@ import pytest
 
 from actors.spec.loading import document_schema, load_spec
 from messages.errors import InputError
-from messages.spec import ReplaySpec
+from messages.spec import ReplaySpec, RoundRobinPlacement
 
 TOPOLOGY = {"kind": "aggregated", "workers": {"initial_workers": 2}}
 
@@ -26,7 +26,7 @@ def test_smallest_document_gets_the_documented_defaults() -> None:
     assert spec.engine.rank.backend == "vllm"
     assert spec.engine.rank.num_gpu_blocks == 16384
     assert spec.engine.rank.tokens_per_block == 64
-    assert spec.adapters.placement.provider == "round_robin"
+    assert isinstance(spec.adapters.placement, RoundRobinPlacement)
     assert spec.record_per_request
     assert not spec.strict
 
@@ -104,6 +104,7 @@ def test_values_without_json_form_are_one_finding() -> None:
         {"engine": {"rank": {"aic_nextn": None, "aic_nextn_accept_rates": None, "aic_mtp_seed": 42}}},
         {"engine": {"rank": {"trtllm": None, "native_host_offload": None}}},
         {"adapters": {"placement": {"provider": "round_robin", "config": {}}}},
+        {"adapters": {"placement": {}}},
     ],
 )
 def test_neutral_values_of_other_versions_mean_the_defaults(parts: dict[str, Any]) -> None:
@@ -123,7 +124,7 @@ def test_schema_covers_what_is_supported_and_nothing_else() -> None:
     assert set(properties) == set(ReplaySpec.__struct_fields__)
     assert schema["$defs"]["RankSpec"]["additionalProperties"] is False
     text = json.dumps(schema)
-    for later in ("kv_router", "telemetry", "planner"):
+    for later in ("telemetry", "planner"):
         assert later not in text
 
 

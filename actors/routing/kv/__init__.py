@@ -1,0 +1,1 @@
+"""The KV router: a placement policy that knows what ranks have cached and what they have to do."""
