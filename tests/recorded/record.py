@@ -59,6 +59,7 @@ EXAMPLES = (
     "router-21-attention-dp",
     "router-23-backend-sglang",
     "router-23-backend-trtllm",
+    "router-24-disagg-sglang",
     "router-24-disagg-trtllm",
     "router-24-disagg-vllm",
     "router-25-disagg-queue",
