@@ -37,6 +37,7 @@ def trace_spec(path: Path, workers: int, **rank: Any) -> dict[str, Any]:
         ("sglang", "aggregated"),
         ("vllm", "disaggregated"),
         ("trtllm", "disaggregated"),
+        ("sglang", "disaggregated"),
     ],
 )
 def test_cases_without_a_choice(
