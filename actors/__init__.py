@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from actors.routing.placement import PlacementPolicy
     from actors.runtime import Runtime
+    from actors.scaler import ScalingPolicy
     from actors.system import Progress
     from messages.envelope import Envelope
     from messages.report import ReplayReport
@@ -24,6 +25,7 @@ def replay(
     runtime: Runtime = "cooperative",
     step: bool = False,
     placement: PlacementPolicy | None = None,
+    scaling_policy: ScalingPolicy | None = None,
     observe: Callable[[Envelope], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReplayReport:
@@ -34,6 +36,9 @@ def replay(
     runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
     placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
+    scaling_policy: an object of the caller's own that decides how many workers there are, instead of what the spec
+        names: `initial_tick_ms() -> float` and `on_tick(snapshot: dict) -> Mapping`, see `actors.scaler`. What it raises
+        reaches the caller unchanged.
     observe: called with every delivered message, in order.
     progress: called now and then with how far the run has come.
 
@@ -52,4 +57,13 @@ def replay(
     if runtime not in get_args(Runtime):
         raise ValueError(f"runtime: expected {' or '.join(map(repr, get_args(Runtime)))}, got {runtime!r}")
     document, base_dir = load_spec(spec)
-    return run(document, base_dir, runtime=runtime, step=step, placement=placement, observe=observe, progress=progress)
+    return run(
+        document,
+        base_dir,
+        runtime=runtime,
+        step=step,
+        placement=placement,
+        scaling_policy=scaling_policy,
+        observe=observe,
+        progress=progress,
+    )

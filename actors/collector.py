@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 
+import msgspec
 import numpy as np
 
 from actors.names import PREFILL
 from actors.reporting.report import build_report
+from actors.reporting.scaling import scaling_report
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
+from actors.reporting.traffic import TrafficWindow
 from actors.runtime import SimActor, handles
-from messages.envelope import NOTHING, Envelope, Reply
+from messages.envelope import NOTHING, Envelope, Outgoing, Reply
 from messages.handoff import MilestonesReached, RequestEnded
 from messages.passes import PassOutputs
 from messages.report import ConcludeRun
-from messages.requests import RequestArrived, RequestRouted
+from messages.requests import RequestArrived, RequestRouted, Status
+from messages.scaling import DecisionMade, LifecycleOperation, TakeTraffic
 from messages.spec import Sla
 
 
@@ -22,12 +27,26 @@ class Collector(SimActor):
     """Keeps one log of pass end times per rank; the tokens of a request are slices of its rank's log.
 
     gpus_per_worker, prefill_gpus_per_worker: GPUs of one worker, for the GPU-hours; the latter 0 without that pool.
+    speculates: whether decode passes are reported with what they accepted.
+    scales: whether a scaling policy asks for the traffic.
     """
 
     def __init__(
-        self, *, gpus_per_worker: int, prefill_gpus_per_worker: int, sla: Sla, record_per_request: bool
+        self,
+        *,
+        gpus_per_worker: int,
+        prefill_gpus_per_worker: int,
+        sla: Sla,
+        record_per_request: bool,
+        speculates: bool = False,
+        scales: bool = False,
     ) -> None:
         super().__init__()
+        self._speculates = speculates
+        self._traffic = TrafficWindow() if scales else None
+        self._operations: list[LifecycleOperation] = []
+        self._operation_ordinals: dict[tuple[str, int], int] = {}
+        self._decisions: list[DecisionMade] = []
         self._gpus_per_worker = gpus_per_worker
         self._prefill_gpus_per_worker = prefill_gpus_per_worker
         self._sla = sla
@@ -44,11 +63,15 @@ class Collector(SimActor):
     def arrived(self, message: RequestArrived, envelope: Envelope) -> Reply:
         self._requests.append(RequestTimeline(message))
         self._slices.append([])
+        if self._traffic is not None:
+            self._traffic.arrived()
         return NOTHING
 
     @handles(RequestRouted)
     def routed(self, message: RequestRouted, envelope: Envelope) -> Reply:
         self._requests[message.ordinal].routing.append(message)
+        if self._traffic is not None and message.overlap is not None:
+            self._traffic.placed(message.overlap.selected_blocks, message.overlap.request_blocks)
         return NOTHING
 
     @handles(PassOutputs)
@@ -83,8 +106,52 @@ class Collector(SimActor):
             request.terminal_time_ms = message.ends_ms[-1]
             request.status = terminal.status
             request.reason = terminal.reason
-        self._decode_forwards += message.decode_forwards
-        self._accepted_tokens += message.accepted_tokens
+            if self._traffic is not None and terminal.status is Status.COMPLETED:
+                self._note_completion(request, slices[terminal.ordinal], log)
+        if self._traffic is not None:
+            self._traffic.decoded(message.decode_forwards, message.accepted_tokens)
+        if self._speculates:
+            self._decode_forwards += message.decode_forwards
+            self._accepted_tokens += message.accepted_tokens
+        return NOTHING
+
+    def _note_completion(self, request: RequestTimeline, slices: list[int], log: array[float]) -> None:
+        assert self._traffic is not None
+        tokens = sum(slices[1::2]) - sum(slices[::2])
+        first_ms, last_ms = (log[slices[0]], log[slices[-1] - 1]) if tokens else (math.nan, math.nan)
+        arrived = request.arrived
+        self._traffic.completed(arrived.input_length, tokens, first_ms, last_ms, arrived.arrival_time_ms)
+
+    @handles(TakeTraffic)
+    def take_traffic(self, message: TakeTraffic, envelope: Envelope) -> Reply:
+        assert self._traffic is not None
+        return Reply(outbox=(Outgoing(envelope.sender, self._traffic.take(envelope.at_ms)),))
+
+    @handles(LifecycleOperation)
+    def operated(self, message: LifecycleOperation, envelope: Envelope) -> Reply:
+        """Note what happened to a pool, with the ordinals of the run instead of those of the pool."""
+        pool, ordinals = message.pool, self._operation_ordinals
+        ordinals[pool, message.pool_ordinal] = len(self._operations)
+
+        def of_run(ordinal: int | None) -> int | None:
+            return None if ordinal is None else ordinals[pool, ordinal]
+
+        transitions = tuple(
+            msgspec.structs.replace(transition, origin_operation_ordinal=of_run(transition.origin_operation_ordinal))
+            for transition in message.transitions
+        )
+        self._operations.append(
+            msgspec.structs.replace(
+                message,
+                transitions=transitions,
+                origin_operation_ordinal=of_run(message.origin_operation_ordinal),
+            )
+        )
+        return NOTHING
+
+    @handles(DecisionMade)
+    def decided(self, message: DecisionMade, envelope: Envelope) -> Reply:
+        self._decisions.append(message)
         return NOTHING
 
     @handles(MilestonesReached)
@@ -118,6 +185,7 @@ class Collector(SimActor):
             figures,
             record_per_request=self._record_per_request,
             warnings=list(message.warnings),
+            scaling=scaling_report(self._decisions, self._operations) if self._traffic is not None else None,
         )
         return Reply(result=report)
 

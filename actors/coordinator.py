@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 import pykka
 
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
-from messages.errors import LIVELOCK, ReplayError
+from messages.errors import LIVELOCK, PolicyError, ReplayError
 from messages.passes import AbandonHead, StartPass
+from messages.scaling import StartScaling
 
 _DISAGGREGATED_LIVELOCK = (
     "replay invariant violated: offline disagg replay encountered an effect-free zero-duration pass "
     "with {} in-flight requests remaining"
 )
+_DEAD_END = "replay invariant violated: offline disagg replay reached a dead end with {} in-flight requests remaining"
 _TIMESTAMPS_PER_REPORT = 256
+_MOST_IDLE_TICKS = 1000
+"""So many scaling ticks in a row with nothing else to do, while requests are left, are taken for endless."""
+_KEEPS_ALIVE = [phase not in (Phase.WORKER_READY, Phase.SCALING) for phase in Phase]
+"""Whether what is due in a phase keeps a run going that has no request left."""
 _START_PASS = StartPass()
 
 Queued = tuple[int, int, str, str, Any]
@@ -48,6 +54,9 @@ class Coordinator:
     disaggregated: tells which text a livelock has. gives_up: where requests of two pools wait for each other for ever,
     one after the other is given up until the rest can go on.
 
+    start_worker: called with the address of a pool and the id of a worker that it adds.
+    scaler: address of the actor that is told when all that is due at the start has been done.
+
     Attributes:
         now_ms: the virtual time.
     """
@@ -60,8 +69,12 @@ class Coordinator:
         max_sim_time_ms: float | None = None,
         observe: Callable[[Envelope], None] | None = None,
         progress: Callable[[int, float], None] | None = None,
+        start_worker: Callable[[str, int], None] | None = None,
+        scaler: str | None = None,
     ) -> None:
         self.now_ms = 0.0
+        self._start_worker = start_worker
+        self._scaler = scaler
         self._gives_up = gives_up
         self._disaggregated = disaggregated
         self._max_sim_time_ms = max_sim_time_ms
@@ -69,6 +82,8 @@ class Coordinator:
         self._progress = progress
         self._actors: dict[str, pykka.ActorRef[Any]] = {}
         self._later: list[tuple[float, int, int, int, str, str, Any]] = []
+        self._alive = 0
+        """Envelopes due later that keep the run going."""
         self._due: list[list[Queued]] = [[] for _ in Phase]
         """By phase."""
         self._cascade: deque[Envelope] = deque()
@@ -120,12 +135,18 @@ class Coordinator:
         Raises:
             ReplayError: an actor failed, a time was not finite, or requests are left that nothing can end.
         """
-        timestamps = 0
+        timestamps = idle_ticks = 0
         self._settle_timestamp()
+        if self._scaler is not None:
+            self._release(self._stamp(0, self._take_seq_no(), "system", self._scaler, StartScaling()))
+            self._release_cascade()
+            if any(self._due):
+                self._settle_timestamp()
         while True:
             while self._later and self._later[0][3] in self._revoked:
-                self._revoked.remove(heapq.heappop(self._later)[3])
-            if not self._later:
+                self._forget_alarm()
+            # Ticks and starting workers never prolong a run, and cannot go on for ever without any effect.
+            if not self._alive and (not self._in_flight or idle_ticks > _MOST_IDLE_TICKS or not self._later):
                 if self._in_flight and self._gives_up and self._give_up_one():
                     continue
                 break
@@ -133,18 +154,21 @@ class Coordinator:
             if self._max_sim_time_ms is not None and next_ms > self._max_sim_time_ms:
                 return
             self.now_ms = next_ms
+            idle_ticks = 0 if self._alive else idle_ticks + 1
             while self._later and self._later[0][0] == next_ms:
+                if self._later[0][3] in self._revoked:
+                    self._forget_alarm()
+                    continue
                 _, phase, key, seq_no, sender, receiver, message = heapq.heappop(self._later)
-                if seq_no in self._revoked:
-                    self._revoked.remove(seq_no)
-                else:
-                    heapq.heappush(self._due[phase], (key, seq_no, sender, receiver, message))
+                self._alive -= _KEEPS_ALIVE[phase]
+                heapq.heappush(self._due[phase], (key, seq_no, sender, receiver, message))
             self._settle_timestamp()
             timestamps += 1
             if self._progress is not None and not timestamps % _TIMESTAMPS_PER_REPORT:
                 self._progress(self._arrived - self._in_flight, self.now_ms)
         if self._in_flight:
-            raise self._livelock(self._in_flight)
+            stuck = any(self._offers.values())
+            raise self._livelock(self._in_flight) if stuck else self._dead_end()
         if self._progress is not None:
             self._progress(self._arrived - self._in_flight, self.now_ms)
 
@@ -153,6 +177,18 @@ class Coordinator:
         if self._disaggregated:
             return ReplayError(_DISAGGREGATED_LIVELOCK.format(self._in_flight))
         return ReplayError(LIVELOCK.format(on_worker))
+
+    def _dead_end(self) -> ReplayError:
+        """The error of requests that wait for a worker where there is none."""
+        if self._disaggregated:
+            return ReplayError(_DEAD_END.format(self._in_flight))
+        return ReplayError(LIVELOCK.format(self._in_flight))
+
+    def _forget_alarm(self) -> None:
+        """Drop the next envelope, which was revoked."""
+        _, phase, _, seq_no, *_ = heapq.heappop(self._later)
+        self._revoked.remove(seq_no)
+        self._alive -= _KEEPS_ALIVE[phase]
 
     def _give_up_one(self) -> bool:
         """Nothing is due any more, but requests are left: have the first worker that waits for room give one up."""
@@ -230,7 +266,7 @@ class Coordinator:
         try:
             reply: Reply = self._actors[envelope.receiver].ask(envelope, block=True)
             return reply
-        except ReplayError:
+        except (ReplayError, PolicyError):
             raise
         except Exception as error:
             kind = type(envelope.message).__name__
@@ -244,6 +280,10 @@ class Coordinator:
         if reply is NOTHING:
             return
         actor = envelope.receiver
+        if reply.new_workers:
+            assert self._start_worker is not None
+            for worker_id in reply.new_workers:
+                self._start_worker(actor, worker_id)
         if reply.revoke:
             self._revoked.add(self._own_alarm.pop(actor))
         for outgoing in reply.outbox:
@@ -282,6 +322,7 @@ class Coordinator:
             heapq.heappush(self._due[phase], (outgoing.key, seq_no, sender, receiver, message))
         elif self.now_ms < at_ms < math.inf:
             heapq.heappush(self._later, (at_ms, phase, outgoing.key, seq_no, sender, receiver, message))
+            self._alive += _KEEPS_ALIVE[phase]
             if sender == receiver:
                 self._own_alarm[sender] = seq_no
         else:

@@ -37,8 +37,11 @@ class HandoffWorker(Worker):
         engine: HandoffGroup,
         *,
         tell_router: bool = True,
+        capture_metrics: bool = False,
     ) -> None:
-        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        super().__init__(
+            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
+        )
         self._handoff_group = engine
         self._deferred: dict[int, list[Any]] = {}
 
@@ -78,8 +81,11 @@ class PrefillWorker(HandoffWorker):
         engine: SourceGroup,
         *,
         tell_router: bool = True,
+        capture_metrics: bool = False,
     ) -> None:
-        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        super().__init__(
+            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
+        )
         self._group = engine
 
     @handles(ReleaseSource)
@@ -88,7 +94,8 @@ class PrefillWorker(HandoffWorker):
             self._defer(message.dp_rank, message)
             return NOTHING
         self._group.release_source(message.dp_rank, message.ordinal)
-        return Reply(outbox=(Outgoing(HANDOFF, SourceReleased(message.ordinal)),), offering=self._engine.has_work)
+        outbox = [Outgoing(HANDOFF, SourceReleased(message.ordinal)), *self._if_drained()]
+        return Reply(outbox=outbox, offering=self._engine.has_work)
 
 
 class DecodeWorker(HandoffWorker):
@@ -102,8 +109,11 @@ class DecodeWorker(HandoffWorker):
         engine: DestinationGroup,
         *,
         tell_router: bool = True,
+        capture_metrics: bool = False,
     ) -> None:
-        super().__init__(names, worker_id, scheduler_ids, engine, tell_router=tell_router)
+        super().__init__(
+            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
+        )
         self._group = engine
 
     @handles(ReserveDestination)
@@ -131,7 +141,7 @@ class DecodeWorker(HandoffWorker):
             self._group.cancel(message.dp_rank, message.ordinal)
             self._requests -= 1
             fact = DestinationCancelled(message.ordinal)
-        outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank)]
+        outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank), *self._if_drained()]
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=cut.revoke)
 
     def _attempt_again(self, envelope: Envelope) -> Reply:

@@ -9,6 +9,7 @@ from messages.envelope import Phase
 CLIENT = "client"
 COLLECTOR = "collector"
 HANDOFF = "handoff"
+SCALER = "scaler"
 
 
 class PoolNames(msgspec.Struct, frozen=True):

@@ -18,12 +18,13 @@ from actors.collector import Collector
 from actors.coordinator import Coordinator
 from actors.handoff import HandoffActor, TransferModel
 from actors.handoff_worker import DecodeWorker, PrefillWorker
-from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, PoolNames
+from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, SCALER, PoolNames
 from actors.pool import Pool
 from actors.routing.placement import PlacementPolicy
 from actors.routing.round_robin import PoolRoundRobin, RoundRobin
 from actors.routing.router import Router
 from actors.runtime import Runtime, SimActor, start_actor
+from actors.scaler import Scaler, ScalingPolicy
 from actors.worker import Worker
 from actors.workload.client import Client
 from actors.workload.loading import load_workload
@@ -32,7 +33,7 @@ from engines.schedulers import build_engine
 from engines.timing.durations import Durations
 from engines.timing.model import build_timing
 from messages.envelope import Envelope, Phase
-from messages.errors import InputError
+from messages.errors import InputError, PolicyError
 from messages.kv_router import KvRouterConfig
 from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
@@ -58,6 +59,7 @@ def run(
     runtime: Runtime = "cooperative",
     step: bool = False,
     placement: PlacementPolicy | None = None,
+    scaling_policy: ScalingPolicy | None = None,
     observe: Callable[[Envelope], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReplayReport:
@@ -67,9 +69,11 @@ def run(
     runtime: one thread for all actors ("cooperative") or one each ("threads"); results are the same.
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
     placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
+    scaling_policy: decides how many workers there are, instead of what the spec names.
     observe: called with every delivered message, in order.
 
     Raises:
+        Exception: whatever a scaling policy raises.
         InputError: the workload, the timing profile or the router policy cannot be used, or a policy is given for
             two pools.
         ReplayError: the run failed.
@@ -78,7 +82,12 @@ def run(
     if placement is not None and isinstance(spec.topology, DisaggregatedTopology):
         raise InputError("placement: a policy of your own is for an aggregated topology; this spec has two pools")
     workload = load_workload(spec, base_dir)
-    options = EngineOptions(merge_passes=not step, horizon_ms=spec.max_sim_time_ms, strict=spec.strict)
+    options = EngineOptions(
+        merge_passes=not step,
+        horizon_ms=spec.max_sim_time_ms,
+        strict=spec.strict,
+        capture_metrics=scaling_policy is not None,
+    )
     total = sum(len(session.turns) for session in workload.sessions)
     report_progress = None
     if progress is not None:
@@ -88,17 +97,20 @@ def run(
             tell(Progress(done, total, now_ms))
 
     topology = spec.topology
+    pools: dict[str, Callable[[int], None]] = {}
     coordinator = Coordinator(
         disaggregated=isinstance(topology, DisaggregatedTopology),
         gives_up=isinstance(topology, DisaggregatedTopology) and not spec.strict,
         max_sim_time_ms=spec.max_sim_time_ms,
         observe=observe,
         progress=report_progress,
+        start_worker=lambda pool, worker_id: pools[pool](worker_id),
+        scaler=SCALER if scaling_policy is not None else None,
     )
     with _actors(runtime, coordinator) as start:
         policies = _Policies(spec, base_dir, placement)
         start(CLIENT, Client, workload, disaggregated=isinstance(topology, DisaggregatedTopology))
-        cluster = _Cluster(start, coordinator, options, base_dir)
+        cluster = _Cluster(start, coordinator, options, base_dir, pools)
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):
             prefill, decode = spec.engine.role(spec.engine.prefill), spec.engine.role(spec.engine.decode)
@@ -118,6 +130,9 @@ def run(
             policy = policies.of_pool(AGGREGATED, engine)
             cluster.add_pool(AGGREGATED, topology.workers, engine, Role.AGGREGATED, policy)
             gpus = _gpus(engine)
+        if scaling_policy is not None:
+            names = (PREFILL, DECODE) if isinstance(topology, DisaggregatedTopology) else (AGGREGATED,)
+            start(SCALER, Scaler, scaling_policy, names)
         start(
             COLLECTOR,
             Collector,
@@ -125,10 +140,15 @@ def run(
             prefill_gpus_per_worker=prefill_gpus,
             sla=spec.sla,
             record_per_request=spec.record_per_request,
+            speculates=any(rank.aic_nextn is not None for rank in spec.ranks),
+            scales=scaling_policy is not None,
         )
         coordinator.post(CLIENT, ReleaseArrivals(), Phase.ADMISSION)
         with _interrupts_between_messages(coordinator):
-            coordinator.run()
+            try:
+                coordinator.run()
+            except PolicyError as error:
+                raise error.error from None
         conclude = ConcludeRun(
             worker_seconds=coordinator.worker_seconds(AGGREGATED.pool) + coordinator.worker_seconds(DECODE.pool),
             prefill_worker_seconds=coordinator.worker_seconds(PREFILL.pool),
@@ -172,25 +192,27 @@ class _Cluster:
     """Starts the actors around pools of workers."""
 
     def __init__(
-        self, start: Callable[..., None], coordinator: Coordinator, options: EngineOptions, base_dir: Path
+        self,
+        start: Callable[..., None],
+        coordinator: Coordinator,
+        options: EngineOptions,
+        base_dir: Path,
+        pools: dict[str, Callable[[int], None]],
     ) -> None:
+        self._pools = pools
         self._start = start
         self._coordinator = coordinator
         self._options = options
         self._base_dir = base_dir
 
     def add_pool(self, names: PoolNames, pool: PoolSpec, engine: RoleSpec, role: Role, policy: PlacementPolicy) -> None:
-        """Start a pool's own actor, its router and its workers."""
+        """Start a pool's own actor, its router and its workers; `pools` then knows how to start more of these."""
         worker_class = {Role.AGGREGATED: Worker, Role.PREFILL: PrefillWorker, Role.DECODE: DecodeWorker}[role]
         durations = Durations.of_rank(engine.rank, build_timing(engine.rank.timing_model, self._base_dir))
-        scheduler_ids = [
-            tuple(range(worker_id * engine.dp_size, (worker_id + 1) * engine.dp_size))
-            for worker_id in range(pool.initial_workers)
-        ]
         self._start(
             names.router, Router, names, policy, reserves=role is Role.DECODE, holds_sources=role is Role.PREFILL
         )
-        self._start(names.pool, Pool, names, scheduler_ids)
+        self._start(names.pool, Pool, names, pool.initial_workers, engine.dp_size, pool.startup_delay_ms)
         options = msgspec.structs.replace(
             self._options,
             role=role,
@@ -198,11 +220,29 @@ class _Cluster:
             show_first_tokens=policy.follows_requests,
         )
         tell_router = policy.follows_requests or policy.consumes_kv_events
-        for worker_id, ids in enumerate(scheduler_ids):
+
+        def start_worker(worker_id: int) -> None:
             group = build_engine(engine, durations, msgspec.structs.replace(options, worker_id=worker_id))
+            if options.capture_metrics:
+                # Nobody knows yet when the first tick will be.
+                group.run_until(self._coordinator.now_ms)
             name = names.worker(worker_id)
-            self._start(name, worker_class, names, worker_id, ids, group, tell_router=tell_router)
+            ids = tuple(range(worker_id * engine.dp_size, (worker_id + 1) * engine.dp_size))
+            self._start(
+                name,
+                worker_class,
+                names,
+                worker_id,
+                ids,
+                group,
+                tell_router=tell_router,
+                capture_metrics=options.capture_metrics,
+            )
             self._coordinator.expect_offers(name, names.starts, worker_id)
+
+        self._pools[names.pool] = start_worker
+        for worker_id in range(pool.initial_workers):
+            start_worker(worker_id)
         self._coordinator.post(names.pool, StartPool(), Phase.WORKER_READY)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_right
+
+import msgspec
 
 from actors.names import CLIENT, COLLECTOR, PoolNames
 from actors.runtime import SimActor, handles
@@ -11,8 +14,11 @@ from engines.engine import Engine, Pass, PlannedEvictions, RankOutputs
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.errors import LIVELOCK, ReplayError
 from messages.kv import EvictionForecast
-from messages.passes import PassCompleted, PassOutputs, StartPass
+from messages.passes import IDLE_ROW, ForwardPassMetrics, PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
+from messages.scaling import RankRow, ReportWorker, RunUntil, WorkerDrained, WorkerDraining, WorkerReport
+
+_IDLE_MS = 1000.0
 
 
 class Worker(SimActor):
@@ -22,6 +28,7 @@ class Worker(SimActor):
     revoked and, for the passes that remain, sent again.
 
     tell_router: whether the placement policy follows what becomes of requests.
+    capture_metrics: whether somebody asks for rows of what passes worked on.
     """
 
     _follower = CLIENT
@@ -35,8 +42,10 @@ class Worker(SimActor):
         engine: Engine,
         *,
         tell_router: bool = True,
+        capture_metrics: bool = False,
     ) -> None:
         super().__init__()
+        self._capture_metrics = capture_metrics
         self._names = names
         self._worker_id = worker_id
         self._scheduler_ids = scheduler_ids
@@ -52,6 +61,13 @@ class Worker(SimActor):
         self._pass_id = 0
         self._requests = 0
         """Requests that were accepted and have not ended."""
+        self._draining = False
+        self._rows: dict[int, ForwardPassMetrics] = {}
+        """The latest pass of each rank since the last report, where such rows are captured."""
+        self._published_ms: dict[int, float] = {}
+        """When each rank had its latest row."""
+        self._began_ms = 0.0
+        """Start of the run in flight."""
 
     @handles(Dispatch)
     def accept_request(self, message: Dispatch, envelope: Envelope) -> Reply:
@@ -73,6 +89,7 @@ class Worker(SimActor):
         if not begun.has_effect:
             return self._attempt_again(envelope)
         self._in_flight = begun
+        self._began_ms = envelope.at_ms
         self._passes = len(begun.ends_ms)
         self._foretold = [planned.dp_rank for planned in begun.evictions]
         if begun.ends_ms[-1] == envelope.at_ms:
@@ -135,8 +152,56 @@ class Worker(SimActor):
         self._pass_id += passes
         ends_ms = current.ends_ms if passes == len(current.ends_ms) else current.ends_ms[:passes]
         outputs = [self._outputs(rank, ends_ms) for rank in self._engine.end_pass(passes)]
+        if self._capture_metrics:
+            self._note_rows(outputs, ends_ms)
         outbox = self._publish({rank.dp_rank: rank for rank in outputs})
-        return Reply(outbox=outbox, offering=self._engine.has_work, revoke=revoke)
+        return Reply(outbox=[*outbox, *self._if_drained()], offering=self._engine.has_work, revoke=revoke)
+
+    @handles(RunUntil)
+    def run_until(self, message: RunUntil, envelope: Envelope) -> Reply:
+        self._engine.run_until(message.at_ms)
+        return NOTHING
+
+    @handles(WorkerDraining)
+    def drain(self, message: WorkerDraining, envelope: Envelope) -> Reply:
+        self._draining = True
+        return NOTHING
+
+    @handles(ReportWorker)
+    def report(self, message: ReportWorker, envelope: Envelope) -> Reply:
+        """Tell of the latest pass of every rank; of one that has been idle for a second or more, zeros."""
+        rows: list[RankRow] = []
+        if message.active_since_ms is not None:
+            for dp_rank in range(len(self._scheduler_ids)):
+                published_ms = self._published_ms.get(dp_rank, message.active_since_ms)
+                idle_ms = envelope.at_ms - published_ms
+                if idle_ms >= _IDLE_MS:
+                    self._published_ms[dp_rank] = published_ms + math.floor(idle_ms / _IDLE_MS) * _IDLE_MS
+                    self._rows[dp_rank] = IDLE_ROW
+                if dp_rank in self._rows:
+                    rows.append(RankRow(self._worker_id, dp_rank, self._rows[dp_rank]))
+        self._rows.clear()
+        return Reply(outbox=(Outgoing(self._names.pool, WorkerReport(self._worker_id, self._drained, tuple(rows))),))
+
+    @property
+    def _drained(self) -> bool:
+        return self._in_flight is None and not (self._requests or self._engine.holds_requests)
+
+    def _if_drained(self) -> list[Outgoing]:
+        """Word for the pool once a draining worker has nothing left."""
+        if self._draining and self._drained:
+            return [Outgoing(self._names.pool, WorkerDrained(self._worker_id))]
+        return []
+
+    def _note_rows(self, outputs: list[PassOutputs], ends_ms: array[float]) -> None:
+        """Keep the row of the last pass of every rank, which takes as long as that of the slowest."""
+        begin_ms = ends_ms[-2] if len(ends_ms) > 1 else self._began_ms
+        wall_time_s = (ends_ms[-1] - begin_ms) / 1000.0
+        worked = {rank.dp_rank: rank.metrics for rank in outputs}
+        for dp_rank in range(len(self._scheduler_ids)):
+            row = worked.get(dp_rank) or IDLE_ROW
+            self._rows[dp_rank] = msgspec.structs.replace(row, wall_time_s=wall_time_s)
+            self._published_ms[dp_rank] = ends_ms[-1]
 
     def _outputs(self, rank: RankOutputs, ends_ms: array[float]) -> PassOutputs:
         self._requests -= len(rank.terminals)

@@ -34,6 +34,7 @@ class RankGroup:
     def __init__(self, ranks: Sequence[RankScheduler], horizon_ms: float | None) -> None:
         self._ranks = ranks
         self._horizon_ms = horizon_ms
+        self._until_ms = horizon_ms
         self._wave = 0
         self._active: list[RankScheduler] = []
 
@@ -43,6 +44,14 @@ class RankGroup:
             if rank.has_work:
                 return True
         return False
+
+    @property
+    def holds_requests(self) -> bool:
+        return self.has_work
+
+    def run_until(self, at_ms: float | None) -> None:
+        limits = [limit_ms for limit_ms in (at_ms, self._horizon_ms) if limit_ms is not None]
+        self._until_ms = min(limits, default=None)
 
     @property
     def wants_pass_end(self) -> bool:
@@ -87,9 +96,9 @@ class RankGroup:
         return outputs
 
     def _within_horizon(self, ends_ms: array[float]) -> array[float]:
-        if self._horizon_ms is not None and ends_ms[-1] > self._horizon_ms:
+        if self._until_ms is not None and ends_ms[-1] > self._until_ms:
             # Where not even the first pass ends in time, it is still the one under way.
-            ends_ms = ends_ms[: max(bisect_right(ends_ms, self._horizon_ms), 1)]
+            ends_ms = ends_ms[: max(bisect_right(ends_ms, self._until_ms), 1)]
         return ends_ms
 
 
@@ -115,6 +124,10 @@ class SourceGroup(HandoffGroup):
     def __init__(self, ranks: Sequence[SourceRank], horizon_ms: float | None) -> None:
         super().__init__(ranks, horizon_ms)
         self._sources = ranks
+
+    @property
+    def holds_requests(self) -> bool:
+        return self.has_work or any(rank.holds_sources for rank in self._sources)
 
     def release_source(self, dp_rank: int, ordinal: int) -> None:
         self._sources[dp_rank].release_source(ordinal)

@@ -169,6 +169,11 @@ class HandoffRank(RankScheduler, Protocol):
 class SourceRank(HandoffRank, Protocol):
     """A rank that builds prompts and holds their KV (prefill role)."""
 
+    @property
+    def holds_sources(self) -> bool:
+        """Whether it holds the KV of any request whose prompt was built here."""
+        ...
+
     def release_source(self, ordinal: int) -> None:
         """Let go of the KV of a request whose prompt was built here, if it is held."""
         ...
@@ -205,6 +210,15 @@ class Engine(Protocol):
     @property
     def has_work(self) -> bool:
         """Whether any request is running or waiting on any rank."""
+        ...
+
+    @property
+    def holds_requests(self) -> bool:
+        """Whether any rank has work, or holds KV of a request that is over."""
+        ...
+
+    def run_until(self, at_ms: float | None) -> None:
+        """Have runs from now on end at the last boundary that is not later than that, or at their first."""
         ...
 
     def submit(self, dp_rank: int, request: Request) -> None:

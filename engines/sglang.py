@@ -77,6 +77,8 @@ class SglangScheduler:
         """Passes to come that must not prefill."""
         self._decoded = False
         """Whether the pass that is being formed has requests that decode."""
+        self._queued: tuple[RadixSequence, ...] = ()
+        """Who waits when the run begins, where rows of passes are captured."""
         self._next_order = 0
         self._run: RankPass | None = None
         self._outputs = RankOutputs()
@@ -302,13 +304,14 @@ class SglangScheduler:
             rejections = self._reject_impossible()
             has_effect = bool(rejections)
         speculates = self._sampler is not None
+        counts_forwards = speculates or self._options.capture_metrics
         self._outputs = RankOutputs(
             dp_rank=self._options.dp_rank,
             resumed=() if speculates else resumed,
             paused=() if speculates else paused,
             bursts=bursts.tokens if speculates else (),
-            decode_forwards=bursts.forwards if speculates else 0,
-            accepted_tokens=bursts.accepted if speculates else 0,
+            decode_forwards=bursts.forwards if counts_forwards else 0,
+            accepted_tokens=bursts.accepted if counts_forwards else 0,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             admissions=tuple(taken_over),
@@ -419,6 +422,8 @@ class SglangScheduler:
             if not passes:
                 return None
         self._decoded = True
+        if self._options.capture_metrics:
+            self._queued = tuple(waiting)
         blocked = bool(waiting) or count >= self._max_running
         cut_on_submit = (
             not blocked or waiting.sorts or self._options.capture_metrics or self._rank.max_model_len is not None
@@ -452,10 +457,12 @@ class SglangScheduler:
         first_tokens = _ordinals(
             sequence for sequence in silent if not sequence.generated and sequence.joined == members.passes
         )
-        metrics = None
+        metrics, forwards = None, 0
         if self._options.capture_metrics:
             assert run.steps_ms is not None
-            metrics = self._metrics(float(run.steps_ms[passes - 1]), [], members.lengths_after(passes - 1))
+            before_last = members.lengths_after(passes - 1)
+            metrics = self._metrics(float(run.steps_ms[passes - 1]), [], before_last, self._queued)
+            forwards = before_last.count * passes
         self._ratio.decay(passes)
         finished = members.decode(passes)
         for sequence in finished:
@@ -463,6 +470,8 @@ class SglangScheduler:
         return RankOutputs(
             dp_rank=self._options.dp_rank,
             resumed=resumed,
+            decode_forwards=forwards,
+            accepted_tokens=forwards,
             first_tokens=first_tokens,
             terminals=tuple([self._complete(sequence) for sequence in finished]),
             kv_events=self._leases.take_events(),

@@ -45,6 +45,10 @@ class SglangSource(_PoolRank):
         super().__init__(rank, durations, options)
         self._sources: dict[int, RadixSequence] = {}
 
+    @property
+    def holds_sources(self) -> bool:
+        return bool(self._sources)
+
     def release_source(self, ordinal: int) -> None:
         sequence = self._sources.pop(ordinal, None)
         if sequence is not None:

@@ -81,6 +81,8 @@ class VllmScheduler:
         self._opened = False
         """Whether a formed pass comes before the run."""
         self._run_wave, self._run_queue = 0, False
+        self._queued: tuple[Sequence, ...] = ()
+        """Who waits when the run begins, where rows of passes are captured."""
         self._outputs = RankOutputs()
         self._exhausted = False
         """Whether passes from now on would go on for ever without any output."""
@@ -157,9 +159,11 @@ class VllmScheduler:
         if decode_count and not self._is_source:
             decode_ms = self._durations.decode_ms(decode_count, kv_tokens)
         end_ms = (now_ms + prefill_ms) + decode_ms
-        metrics = None
+        metrics, forwards = None, 0
         if self._options.capture_metrics:
             metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
+            if self._sampler is None:
+                forwards = decoding.count + sum(not batch.scheduled[single][1] for single in ready)
 
         first_tokens = tuple([single.ordinal for single in ready if not single.generated])
         resumed: tuple[int, ...] = ()
@@ -189,8 +193,8 @@ class VllmScheduler:
             resumed=resumed,
             paused=paused,
             bursts=bursts.tokens,
-            decode_forwards=bursts.forwards,
-            accepted_tokens=bursts.accepted,
+            decode_forwards=bursts.forwards or forwards,
+            accepted_tokens=bursts.accepted or forwards,
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             signals=tuple(signals),
@@ -472,6 +476,10 @@ class VllmScheduler:
     def wants_pass_end(self) -> bool:
         return self._running < self._max_seqs and self._destinations.untried() is not None
 
+    @property
+    def holds_sources(self) -> bool:
+        return bool(self._sources)
+
     def release_source(self, ordinal: int) -> None:
         sequence = self._sources.pop(ordinal, None)
         if sequence is not None:
@@ -558,6 +566,8 @@ class VllmScheduler:
             evictions = planned_evictions(self._options.dp_rank, decoders, passes, pool.free, pool.next_evictions)
         steps_ms = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
         cut_on_submit = self._options.capture_metrics or not self._queue_is_blocked()
+        if self._options.capture_metrics:
+            self._queued = tuple(self._waiting)
         if self._prefill_interval > 1:
             # Who waits at the start of a pass that is free to prefill matters to later ones.
             cut_on_submit = cut_on_submit or not self._waiting
@@ -609,7 +619,7 @@ class VllmScheduler:
 
     def _finish_run(self, run: RankPass, passes: int) -> RankOutputs:
         decoders = self._decoders
-        metrics = None
+        metrics, forwards = None, 0
         if self._prefill_interval > 1:
             to_free_pass = -self._run_wave % self._prefill_interval
             if self._capacity_bound or passes > to_free_pass:
@@ -618,9 +628,12 @@ class VllmScheduler:
         if self._options.capture_metrics:
             before_last = decoders.lengths_after(passes - 1)
             assert run.steps_ms is not None
-            metrics = forward_pass_metrics(float(run.steps_ms[passes - 1]), {}, before_last, self._waiting)
+            metrics = forward_pass_metrics(float(run.steps_ms[passes - 1]), {}, before_last, self._queued)
+            forwards = before_last.count * passes
         return RankOutputs(
             dp_rank=self._options.dp_rank,
+            decode_forwards=forwards,
+            accepted_tokens=forwards,
             terminals=tuple([self._finish(sequence) for sequence in decoders.advance(passes)]),
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,

@@ -11,7 +11,8 @@ import msgspec
 class Phase(enum.IntEnum):
     """The phases of one round at one timestamp, in the order in which they run.
 
-    Transfers and hand-off happen in disaggregated clusters only. START is that of decode and aggregated workers.
+    Transfers and hand-off happen in disaggregated clusters only. START is that of decode and aggregated workers. RETIRE
+    removes workers that have drained.
     """
 
     COMPLETIONS = 0
@@ -21,6 +22,8 @@ class Phase(enum.IntEnum):
     ADMISSION = 4
     START_PREFILL = 5
     START = 6
+    RETIRE = 7
+    SCALING = 8
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +63,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     exhausted: how many requests an actor holds that would go on for ever without any progress; the run must fail.
     in_flight, arrived: requests that have not ended, and requests so far, where the actor counts them.
     live_workers: provisioned workers, where the actor counts them.
+    new_workers: ids of workers of the actor's pool that are to be started before anything is sent.
     result: the answer to a question of the system's own.
     """
 
@@ -70,6 +74,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     in_flight: int | None = None
     arrived: int = 0
     live_workers: int | None = None
+    new_workers: tuple[int, ...] = ()
     result: Any = None
 
 

@@ -18,5 +18,13 @@ LIVELOCK = (
 """Text of the error of a worker that attempts passes for ever, with the number of its requests."""
 
 
+class PolicyError(Exception):
+    """A scaling policy of the caller's own raised `error`, which is passed on as it is."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class ReplayError(Exception):
     """The run failed: a dead end, a livelock, or a fault inside an actor."""

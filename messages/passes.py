@@ -61,6 +61,10 @@ class ForwardPassMetrics(msgspec.Struct, frozen=True, gc=False):
     var_queued_decode_kv_tokens: float
 
 
+IDLE_ROW = ForwardPassMetrics(0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0)
+"""The row of a rank that did nothing."""
+
+
 class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     """What one rank's pass, or run of identical decode passes, made visible at its end.
 

@@ -114,6 +114,67 @@ class PoolRouting(msgspec.Struct, frozen=True):
     ranks: list[RankRouting]
 
 
+class ScalingDecision(msgspec.Struct, frozen=True):
+    """What a scaling policy answered at a tick. A target of None leaves the pool as it is. Times in simulated ms."""
+
+    tick_ordinal: int
+    at_ms: float
+    target_prefill: int | None
+    target_decode: int | None
+    next_tick_ms: float | None
+
+
+class WorkerTransition(msgspec.Struct, frozen=True):
+    """A worker changed its state: `starting`, `active`, `draining`, `removed`; None before it existed.
+
+    origin_operation_ordinal: the operation that began its start-up or its drain.
+    reason: startup_cancelled where a worker was given up before it was ready.
+    """
+
+    worker_id: int
+    transition: str
+    prior_state: str | None
+    state: str
+    origin_operation_ordinal: int | None
+    reason: str | None = None
+
+
+class LifecycleEntry(msgspec.Struct, frozen=True):
+    """What one decision, one end of a start-up or one end of drains did.
+
+    cause: planner_scale, worker_ready_event or drain_settlement.
+    state_after_batch: ids of workers that are active, starting and draining afterwards.
+    """
+
+    operation_ordinal: int
+    at_ms: float
+    pool: str
+    cause: str
+    planner_tick_ordinal: int | None
+    origin_operation_ordinal: int | None
+    transitions: list[WorkerTransition]
+    state_after_batch: dict[str, list[int]]
+
+
+class WorkerCount(msgspec.Struct, frozen=True):
+    """Workers of a pool from a time on, by state."""
+
+    at_ms: float
+    pool: str
+    active: int
+    starting: int
+    draining: int
+
+
+class ScalingReport(msgspec.Struct, frozen=True):
+    """What a scaling policy did. decisions: those that name a target. worker_counts: one entry per change."""
+
+    total_ticks: int
+    decisions: list[ScalingDecision]
+    lifecycle_operations: list[LifecycleEntry]
+    worker_counts: list[WorkerCount]
+
+
 class Shortfall(msgspec.Struct, frozen=True):
     """Requests that did not complete, for one way of ending.
 
@@ -132,6 +193,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     requests: a record per terminal request, by arrival time and then release order; None where
     the spec says `record_per_request: false`.
     routing: what the KV routers did, by pool; None under another placement.
+    planner: what the scaling policy did; None without one.
     shortfalls: one entry per way of not completing that occurred.
     warnings: oddities of the input that did not stop the run, a line each.
     """
@@ -141,6 +203,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     shortfalls: list[Shortfall] = []
     warnings: list[str] = []
     routing: dict[str, PoolRouting] | None = None
+    planner: ScalingReport | None = None
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):

@@ -7,14 +7,19 @@ from actors.reporting.records import request_records
 from actors.reporting.routing import routing_figures
 from actors.reporting.summary import summarize
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
-from messages.report import ReplayReport, Shortfall
+from messages.report import ReplayReport, ScalingReport, Shortfall
 from messages.requests import Status
 
 REASONS_SHOWN = 3
 
 
 def build_report(
-    timelines: Timelines, figures: RunFigures, *, record_per_request: bool = True, warnings: list[str] | None = None
+    timelines: Timelines,
+    figures: RunFigures,
+    *,
+    record_per_request: bool = True,
+    warnings: list[str] | None = None,
+    scaling: ScalingReport | None = None,
 ) -> ReplayReport:
     """Compute the report of an aggregated run."""
     latencies = derive_latencies(timelines)
@@ -24,6 +29,7 @@ def build_report(
         shortfalls=_shortfalls(timelines.requests),
         warnings=list(warnings or []),
         routing=routing_figures(timelines.requests),
+        planner=scaling,
     )
 
 

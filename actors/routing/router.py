@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.names import COLLECTOR, PoolNames
+from actors.names import AGGREGATED, COLLECTOR, PoolNames
 from actors.routing.placement import Placement, PlacementPolicy
 from actors.runtime import SimActor, handles
-from messages.envelope import NOTHING, Envelope, Outgoing, Reply
+from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.handoff import DestinationCancelled, RequestEnded, ReserveDestination, SourceReleased
 from messages.kv import EvictionForecast
 from messages.passes import PassOutputs
@@ -32,11 +32,18 @@ class Router(SimActor):
         self._foretold: set[tuple[int, int]] = set()
         """Ranks in a run whose evictions were foretold."""
         self._policy = policy
+        # With two pools an action waits for a worker where there is none.
+        self._parks = names is not AGGREGATED
+        self._active: set[int] = set()
+        self._parked: list[PlaceRequest] = []
         self._scheduler_ids: dict[int, tuple[int, ...]] = {}
         self._queued_at_ms: dict[int, float] = {}
 
     @handles(PlaceRequest)
     def place(self, message: PlaceRequest, envelope: Envelope) -> Reply:
+        if self._parks and not self._active:
+            self._parked.append(message)
+            return NOTHING
         decision = self._policy.place(message.request, envelope.at_ms)
         if decision.placement is None:
             self._queued_at_ms[message.request.ordinal] = envelope.at_ms
@@ -73,10 +80,17 @@ class Router(SimActor):
     @handles(WorkerReady)
     def worker_ready(self, message: WorkerReady, envelope: Envelope) -> Reply:
         self._scheduler_ids[message.worker_id] = message.scheduler_ids
-        return self._dispatch(self._policy.worker_ready(message.worker_id, message.scheduler_ids), envelope)
+        self._active.add(message.worker_id)
+        reply = self._dispatch(self._policy.worker_ready(message.worker_id, message.scheduler_ids), envelope)
+        if not self._parked:
+            return reply
+        own = [Outgoing(self._names.router, parked, envelope.at_ms, Phase.HANDOFF) for parked in self._parked]
+        self._parked.clear()
+        return Reply(outbox=[*reply.outbox, *own])
 
     @handles(WorkerDraining)
     def worker_draining(self, message: WorkerDraining, envelope: Envelope) -> Reply:
+        self._active.discard(message.worker_id)
         return self._dispatch(self._policy.worker_draining(message.worker_id), envelope)
 
     @handles(WorkerRemoved)
