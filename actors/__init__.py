@@ -37,8 +37,7 @@ def replay(
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
     placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
     scaling_policy: an object of the caller's own that decides how many workers there are, instead of what the spec
-        names: `initial_tick_ms() -> float` and `on_tick(snapshot: dict) -> Mapping`, see `actors.scaler`. What it raises
-        reaches the caller unchanged.
+        names, see `actors.scaler`. What it raises reaches the caller unchanged.
     observe: called with every delivered message, in order.
     progress: called now and then with how far the run has come.
 

@@ -124,7 +124,8 @@ class DecodeWorker(HandoffWorker):
         self._requests += 1
         if self._in_flight is None:
             return Reply(outbox=self._try_reserve(message.dp_rank))
-        return self._cut(envelope) if self._group.wants_pass_end else NOTHING
+        # Rows of passes tell who waits at their start.
+        return self._cut(envelope) if self._group.wants_pass_end or self._capture_metrics else NOTHING
 
     @handles(ActivateDestination, CancelDestination)
     def leave_reservation(self, message: ActivateDestination | CancelDestination, envelope: Envelope) -> Reply:

@@ -99,7 +99,7 @@ class Pool(SimActor):
         outbox: list[Outgoing] = []
         added = tuple(range(self._next_id, self._next_id - min(surplus, 0)))
         self._next_id += len(added)
-        cancelled: int | None = None
+        cancelled: set[int | None] = set()
         for worker_id in added:
             if self._startup_ms > 0.0:
                 self._members[worker_id] = _Member("starting", origin=operation)
@@ -116,7 +116,7 @@ class Pool(SimActor):
         for worker_id in leaving:
             member = self._members[worker_id]
             if member.state == "starting":
-                cancelled = member.origin
+                cancelled.add(member.origin)
                 removed.append(
                     Transition(
                         worker_id, "worker_removed", "starting", "removed", member.origin, reason="startup_cancelled"
@@ -136,9 +136,9 @@ class Pool(SimActor):
         transitions += removed
         if not transitions:
             return NOTHING
-        record = self._record(
-            envelope, "planner_scale", transitions, tick_ordinal=message.tick_ordinal, origin=cancelled
-        )
+        # Starts that different decisions began have no common origin.
+        origin = cancelled.pop() if len(cancelled) == 1 else None
+        record = self._record(envelope, "planner_scale", transitions, tick_ordinal=message.tick_ordinal, origin=origin)
         return self._reply(outbox, record, added)
 
     @handles(WorkerStarted)

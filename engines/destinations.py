@@ -29,6 +29,11 @@ class Destinations(Generic[S]):
         return bool(self._queue)
 
     @property
+    def queue(self) -> Iterable[S]:
+        """The destinations that wait for blocks."""
+        return self._queue
+
+    @property
     def held(self) -> Iterable[S]:
         """The destinations that hold their blocks and wait for their KV."""
         return self._held.values()

@@ -40,11 +40,13 @@ def forward_pass_metrics(
     scheduled: Mapping[Sequence, tuple[int, int, int]],
     decoding: Lengths,
     queued: Iterable[Sequence],
+    handed_over: Iterable[Sequence] = (),
 ) -> ForwardPassMetrics:
     """The row of a pass, from its state after scheduling and before it generates tokens.
 
     scheduled: request -> (tokens, prompt tokens among them, prompt tokens before); decoding: known tokens of the
-    requests that decode besides; queued: the waiting requests.
+    requests that decode besides; queued: the waiting requests; handed_over: those whose prompt is built elsewhere, of
+    which only that counts.
     """
     prefill = [(sequence, entry) for sequence, entry in scheduled.items() if entry[1] > 0]
     prompts = lengths(sequence.prompt_tokens for sequence, _ in prefill)
@@ -53,6 +55,7 @@ def forward_pass_metrics(
     waiting = tuple(queued)
     fresh = lengths(sequence.prompt_tokens for sequence in waiting if not sequence.preempted)
     preempted = lengths(sequence.length for sequence in waiting if sequence.preempted)
+    preempted = preempted.plus(lengths(sequence.prompt_tokens for sequence in handed_over))
     return ForwardPassMetrics(
         wall_time_s=wall_time_ms / 1000.0,
         num_prefill_requests=prompts.count,

@@ -77,7 +77,7 @@ class SglangScheduler:
         """Passes to come that must not prefill."""
         self._decoded = False
         """Whether the pass that is being formed has requests that decode."""
-        self._queued: tuple[RadixSequence, ...] = ()
+        self._queued: tuple[tuple[RadixSequence, ...], tuple[RadixSequence, ...]] = ((), ())
         """Who waits when the run begins, where rows of passes are captured."""
         self._next_order = 0
         self._run: RankPass | None = None
@@ -227,7 +227,7 @@ class SglangScheduler:
             admissions=(*taken_over, *admissions),
             committed_prefill_tokens=isl - prefix,
             kv_events=self._leases.take_events(),
-            metrics=self._metrics(end_ms - now_ms, chunks, Lengths()),
+            metrics=self._metrics(end_ms - now_ms, chunks, Lengths(), self._waiting, self._taken_over_later()),
         )
         return RankPass(end_ms, prefilled=isl > prefix, worked=isl > prefix)
 
@@ -317,7 +317,7 @@ class SglangScheduler:
             admissions=tuple(taken_over),
             preemptions=len(victims),
             kv_events=self._leases.take_events(),
-            metrics=self._metrics(end_ms - now_ms, [], decoding),
+            metrics=self._metrics(end_ms - now_ms, [], decoding, self._waiting, self._taken_over_later()),
         )
         if self._merge_passes:
             for sequence in self._singles:
@@ -386,7 +386,14 @@ class SglangScheduler:
         self._leases.retract(sequence)
         return [_rejection(sequence, reason)]
 
-    def _metrics(self, wall_time_ms: float, chunks: list[_Chunk], decoding: Lengths) -> ForwardPassMetrics | None:
+    def _metrics(
+        self,
+        wall_time_ms: float,
+        chunks: list[_Chunk],
+        decoding: Lengths,
+        queued: Iterable[RadixSequence],
+        handed_over: Iterable[RadixSequence],
+    ) -> ForwardPassMetrics | None:
         if not self._options.capture_metrics:
             return None
         scheduled: dict[Sequence, tuple[int, int, int]] = {
@@ -394,7 +401,11 @@ class SglangScheduler:
             for chunk in chunks
             if chunk.end > chunk.start
         }
-        return forward_pass_metrics(wall_time_ms, scheduled, decoding, self._waiting)
+        return forward_pass_metrics(wall_time_ms, scheduled, decoding, queued, handed_over)
+
+    def _taken_over_later(self) -> Iterable[RadixSequence]:
+        """Requests that are on their way to run here, with a prompt that was built elsewhere."""
+        return ()
 
     # Runs of identical decode passes
 
@@ -423,7 +434,7 @@ class SglangScheduler:
                 return None
         self._decoded = True
         if self._options.capture_metrics:
-            self._queued = tuple(waiting)
+            self._queued = tuple(waiting), tuple(self._taken_over_later())
         blocked = bool(waiting) or count >= self._max_running
         cut_on_submit = (
             not blocked or waiting.sorts or self._options.capture_metrics or self._rank.max_model_len is not None
@@ -461,7 +472,7 @@ class SglangScheduler:
         if self._options.capture_metrics:
             assert run.steps_ms is not None
             before_last = members.lengths_after(passes - 1)
-            metrics = self._metrics(float(run.steps_ms[passes - 1]), [], before_last, self._queued)
+            metrics = self._metrics(float(run.steps_ms[passes - 1]), [], before_last, *self._queued)
             forwards = before_last.count * passes
         self._ratio.decay(passes)
         finished = members.decode(passes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -135,6 +136,9 @@ class SglangDestination(_PoolRank):
         self._silent += taken
         return [Admission(sequence.ordinal, now_ms, 0) for sequence in taken]
 
+    def _taken_over_later(self) -> Iterable[RadixSequence]:
+        return (*self._handed_over, *self._destinations.queue, *self._destinations.held)
+
     def _prefill_ms(self, count: int, isl: int, prefix: int) -> float:
         # What is computed anew after a retraction costs no time here.
         return 0.0
@@ -145,6 +149,9 @@ class SglangDestination(_PoolRank):
 
     def _retract(self) -> tuple[list[RadixSequence], int]:
         victims, needed = super()._retract()
+        for victim in victims:
+            # Even without a token yet: its prompt was built once.
+            victim.preempted = True
         self._destinations.generation += len(victims)
         return victims, needed
 

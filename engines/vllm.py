@@ -81,7 +81,7 @@ class VllmScheduler:
         self._opened = False
         """Whether a formed pass comes before the run."""
         self._run_wave, self._run_queue = 0, False
-        self._queued: tuple[Sequence, ...] = ()
+        self._queued: tuple[tuple[Sequence, ...], tuple[Sequence, ...]] = ((), ())
         """Who waits when the run begins, where rows of passes are captured."""
         self._outputs = RankOutputs()
         self._exhausted = False
@@ -136,7 +136,7 @@ class VllmScheduler:
         admissions, rejections = self._admit_waiting(batch, now_ms)
         if not (batch.defer or batch.preemptions):
             self._capacity_bound = bool(self._waiting)
-        queued = tuple(self._waiting) if self._options.capture_metrics else ()
+        queued = self._queue_now() if self._options.capture_metrics else ((), ())
         prefill_ms = 0.0
         # A decode worker rebuilds the prompts of preempted requests at no cost in time.
         if batch.prefill_count and not self._is_destination:
@@ -161,7 +161,7 @@ class VllmScheduler:
         end_ms = (now_ms + prefill_ms) + decode_ms
         metrics, forwards = None, 0
         if self._options.capture_metrics:
-            metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, queued)
+            metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, *queued)
             if self._sampler is None:
                 forwards = decoding.count + sum(not batch.scheduled[single][1] for single in ready)
 
@@ -567,7 +567,7 @@ class VllmScheduler:
         steps_ms = self._durations.decode_run_ms(count, decoders.kv_tokens, passes)
         cut_on_submit = self._options.capture_metrics or not self._queue_is_blocked()
         if self._options.capture_metrics:
-            self._queued = tuple(self._waiting)
+            self._queued = self._queue_now()
         if self._prefill_interval > 1:
             # Who waits at the start of a pass that is free to prefill matters to later ones.
             cut_on_submit = cut_on_submit or not self._waiting
@@ -591,6 +591,13 @@ class VllmScheduler:
             return formed
         self._run, self._opened = run, True
         return RankPass(formed.end_ms, then_ms=run.steps_ms, cut_on_submit=run.cut_on_submit)
+
+    def _queue_now(self) -> tuple[tuple[Sequence, ...], tuple[Sequence, ...]]:
+        """(requests that wait and have their prompt built here, those whose prompt is built elsewhere)."""
+        waiting = tuple(self._waiting)
+        if self._is_destination:
+            return (), (*waiting, *self._destinations.queue, *self._destinations.held)
+        return waiting, ()
 
     def _queue_is_blocked(self) -> bool:
         """Whether nobody can be admitted until a running request gives something back, whoever arrives.
@@ -628,7 +635,7 @@ class VllmScheduler:
         if self._options.capture_metrics:
             before_last = decoders.lengths_after(passes - 1)
             assert run.steps_ms is not None
-            metrics = forward_pass_metrics(float(run.steps_ms[passes - 1]), {}, before_last, self._queued)
+            metrics = forward_pass_metrics(float(run.steps_ms[passes - 1]), {}, before_last, *self._queued)
             forwards = before_last.count * passes
         return RankOutputs(
             dp_rank=self._options.dp_rank,
