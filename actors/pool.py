@@ -55,7 +55,6 @@ class Pool(SimActor):
         self._reports: dict[int, WorkerReport] = {}
         self._awaited = 0
         self._drained: set[int] = set()
-        self._run_until = RunUntil(None)
 
     @handles(StartPool)
     def start_pool(self, message: StartPool, envelope: Envelope) -> Reply:
@@ -66,7 +65,6 @@ class Pool(SimActor):
 
     @handles(RunUntil)
     def run_until(self, message: RunUntil, envelope: Envelope) -> Reply:
-        self._run_until = message
         return Reply(outbox=[Outgoing(self._names.worker(worker_id), message) for worker_id in self._members])
 
     @handles(ReportPool)
@@ -223,5 +221,4 @@ class Pool(SimActor):
         announced = [*outbox, Outgoing(self._names.router, TopologySettled())]
         if record is not None:
             announced.append(Outgoing(COLLECTOR, record))
-        announced += [Outgoing(self._names.worker(worker_id), self._run_until) for worker_id in added]
         return Reply(outbox=announced, live_workers=len(self._members), new_workers=added)

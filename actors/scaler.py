@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -54,12 +55,13 @@ class Scaler(SimActor):
     @handles(StartScaling)
     def begin(self, message: StartScaling, envelope: Envelope) -> Reply:
         try:
-            first_ms = float(self._policy.initial_tick_ms())
+            first_ms = self._policy.initial_tick_ms()
+            ever = math.isfinite(first_ms)
         except Exception as error:
             raise PolicyError(error) from error
-        if not math.isfinite(first_ms):
+        if not ever:
             return Reply(outbox=self._limit(None))
-        return Reply(outbox=self._arm(max(first_ms, envelope.at_ms)))
+        return Reply(outbox=self._arm(max(float(first_ms), envelope.at_ms)))
 
     @handles(ScalingTick)
     def tick(self, message: ScalingTick, envelope: Envelope) -> Reply:
@@ -78,7 +80,7 @@ class Scaler(SimActor):
         try:
             answer = self._policy.on_tick(self._snapshot(message, envelope.at_ms))
             targets = [_target(answer[key]) for key in ("target_prefill", "target_decode")]
-            next_ms = None if answer["next_tick_ms"] is None else float(answer["next_tick_ms"])
+            next_ms = _next_tick(answer["next_tick_ms"])
         except Exception as error:
             raise PolicyError(error) from error
         decision = DecisionMade(self._ticks, envelope.at_ms, targets[0], targets[1], next_ms)
@@ -93,7 +95,7 @@ class Scaler(SimActor):
             if target is not None:
                 outbox.append(Outgoing(names.pool, ScaleTo(target, self._ticks)))
         self._ticks += 1
-        if next_ms is not None and envelope.at_ms < next_ms < math.inf:
+        if next_ms is not None and next_ms > envelope.at_ms:
             outbox += self._arm(next_ms)
         else:
             outbox += self._limit(None)
@@ -128,11 +130,15 @@ def _row(row: Any) -> dict[str, Any]:
 
 
 def _target(value: Any) -> int | None:
-    """A target of a decision, checked as the reference does."""
+    """A target of a decision. Raises what the reference raises, in the same words."""
     if value is None:
         return None
-    if not isinstance(value, int):
-        raise TypeError(f"a target must be an integer or None, got {value!r}")
-    if value < 0:
-        raise OverflowError(f"a target must not be negative, got {value}")
-    return int(value)
+    target = operator.index(value)
+    if target < 0:
+        raise OverflowError("can't convert negative int to unsigned")
+    return target
+
+
+def _next_tick(value: Any) -> float | None:
+    """The time of the next tick; None where there is none."""
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -28,6 +28,8 @@ def report_bytes(report: ReplayReport) -> bytes:
     content: dict[str, Any] = dict(report.summary)
     if report.routing is not None:
         content["routing"] = report.routing
+    if report.planner is not None:
+        content["planner"] = report.planner
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 

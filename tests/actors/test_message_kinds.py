@@ -12,6 +12,7 @@ from actors.handoff import HandoffActor
 from actors.handoff_worker import DecodeWorker, PrefillWorker
 from actors.pool import Pool
 from actors.routing.router import Router
+from actors.scaler import Scaler
 from actors.worker import Worker
 from actors.workload.client import Client
 from messages.handoff import HandoffMessage
@@ -19,14 +20,14 @@ from messages.kv import EvictionForecast
 from messages.passes import PassMessage
 from messages.report import ConcludeRun
 from messages.requests import ArrivalMessage, PlacementMessage
-from messages.scaling import PoolMessage
+from messages.scaling import PoolMessage, ScalingMessage
 
 KINDS = [
     kind
-    for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage, HandoffMessage)
+    for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage, ScalingMessage, HandoffMessage)
     for kind in typing.get_args(conversation)
 ] + [EvictionForecast, ConcludeRun]
-ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Collector)
+ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Scaler, Collector)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -35,6 +35,28 @@ def reference_cases(
     return cases
 
 
+def scaled_case(backend: str, topology: str, seed: int) -> dict[str, Any]:
+    """A case of the reference's generator with ticks that change the number of workers, and start-up delays."""
+    from fuzz import make_case
+
+    rng = random.Random(f"scaling/{backend}/{topology}/{seed}")
+    case: dict[str, Any] = make_case(seed, backend, topology)
+    aggregated = topology == "aggregated"
+    at_ms, ticks = 0.0, []
+    for _ in range(rng.randint(1, 12)):
+        at_ms += rng.choice((5.0, 20.25, 37.5, 100.0, 500.0, 1500.0))
+        prefill = None if aggregated else rng.choice((None, 1, 2, 3))
+        ticks.append({"at_ms": at_ms, "target_prefill": prefill, "target_decode": rng.choice((None, 1, 2, 3, 4))})
+    case["scaling"] = ticks
+    for role in ("extra",) if aggregated else ("prefill", "decode"):
+        engine = case["config"][f"{role}_engine_args"]
+        if rng.random() < 0.5:
+            engine["startup_time"] = rng.choice((0.0123, 0.05, 0.5, 2.0))
+        if rng.random() < 0.3:
+            engine["dp_size"] = rng.randint(1, 3)
+    return case
+
+
 def wider_pools_case(backend: str, seed: int) -> dict[str, Any]:
     """A case of two pools that have little in common, with any of what the reference's generator leaves out.
 

@@ -18,6 +18,45 @@ for line in sys.stdin:
 """
 
 
+_SCALE_ALL = """
+import json, multiprocessing, os, sys
+sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, sys.argv[3])
+
+def child(case, pipe):
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    try:
+        import dynamo._core as core
+        from run_reference import run_case
+        from tests.scaling.policies import Scripted
+        policy, natives, replay = Scripted(case["scaling"]), [], core.run_mocker_trace_replay
+
+        def scaled(*args, **kwargs):
+            natives.append(replay(*args, **kwargs, scaling_policy=policy, capture_planner_details=True))
+            return natives[0]
+
+        core.run_mocker_trace_replay = scaled
+        answer = run_case(case)
+        pipe.send({**answer, "operations": natives[0].lifecycle_operations, "snapshots": policy.snapshots})
+    except BaseException as error:
+        pipe.send({"error": str(error)})
+
+def answer(case, seconds):
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=child, args=(case, theirs))
+    process.start()
+    result = ours.recv() if ours.poll(seconds) else {"error": "no answer in time"}
+    process.kill()
+    process.join()
+    return result
+
+for line in sys.stdin:
+    print(json.dumps(answer(json.loads(line), float(sys.argv[2]))), flush=True)
+"""
+
+
 class Reference:
     """`python` runs it; `tools` is the folder of scripts that come with it."""
 
@@ -27,14 +66,25 @@ class Reference:
 
     def answers(self, cases: Sequence[dict[str, Any]], seconds: float = 10.0) -> list[dict[str, Any]]:
         """Its answer per case: {"per_request", "summary"}, or {"error"} where it fails or takes too long."""
+        return self._ask(_ANSWER_ALL, cases, seconds)
+
+    def _ask(self, script: str, cases: Sequence[dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
+        project = Path(__file__).parent.parent.parent
         finished = subprocess.run(
-            [self._python, "-c", _ANSWER_ALL, self._tools, str(seconds)],
+            [self._python, "-c", script, self._tools, str(seconds), project],
             input="".join(json.dumps(case) + "\n" for case in cases),
             capture_output=True,
             text=True,
             check=True,
         )
         return [json.loads(line) for line in finished.stdout.splitlines()]
+
+    def scaled_answers(self, cases: Sequence[dict[str, Any]], seconds: float = 10.0) -> list[dict[str, Any]]:
+        """As `answers`, with the ticks `scaling` of each case decided by a script.
+
+        Each also has "operations" (the life of the workers) and "snapshots" (what the policy was shown).
+        """
+        return self._ask(_SCALE_ALL, cases, seconds)
 
     def answer(self, case: dict[str, Any], seconds: float = 120.0) -> dict[str, Any]:
         """Its answer to one case."""
