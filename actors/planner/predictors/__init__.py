@@ -1,0 +1,1 @@
+"""Forecasts of the next value of a series."""

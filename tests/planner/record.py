@@ -1,0 +1,44 @@
+"""Make the recorded cases in `recorded` from the reference's examples.
+
+    AISIM_SHARED=DIR python tests/planner/record.py
+
+Copies the tables as they are, and of the runs what the planner saw and decided. Rows are written without white space.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+RECORDED = Path(__file__).parent / "recorded"
+TABLES = ("budget", "capacity", "benchmark-grid", "warmup", "predictors", "config-validation")
+RUNS = (
+    "throughput-agg",
+    "load-agg",
+    "latency-disagg",
+    "sla-throughput-disagg",
+    "sla-mixed-disagg",
+    "sla-load-agg",
+)
+KEYS_OF_RUNS = ("args", "planner_config", "fpm_columns", "ticks", "scaling_events", "metadata", "first_tick_full")
+
+
+def main() -> None:
+    examples = Path(os.environ["AISIM_SHARED"]) / "spec" / "examples"
+    RECORDED.mkdir(exist_ok=True)
+    for name in TABLES:
+        _copy(examples / f"planner-{name}.json", name, None)
+    for name in RUNS:
+        _copy(examples / f"planner-run-{name}.json", f"run-{name}", KEYS_OF_RUNS)
+
+
+def _copy(source: Path, name: str, keys: tuple[str, ...] | None) -> None:
+    document = json.loads(source.read_text())
+    kept = document if keys is None else {key: document[key] for key in keys if key in document}
+    text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+    (RECORDED / f"{name}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
