@@ -61,7 +61,7 @@ class Reference:
     """`python` runs it; `tools` is the folder of scripts that come with it."""
 
     def __init__(self, python: Path, tools: Path) -> None:
-        self._python = python
+        self.python = python
         self._tools = tools
 
     def answers(self, cases: Sequence[dict[str, Any]], seconds: float = 10.0) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ class Reference:
     def _ask(self, script: str, cases: Sequence[dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
         project = Path(__file__).parent.parent.parent
         finished = subprocess.run(
-            [self._python, "-c", script, self._tools, str(seconds), project],
+            [self.python, "-c", script, self._tools, str(seconds), project],
             input="".join(json.dumps(case) + "\n" for case in cases),
             capture_output=True,
             text=True,
