@@ -139,6 +139,18 @@ class PlannerConfig(_Strict, frozen=True):
         return self.min_endpoint if own is None else own
 
 
+class ScheduleScaling(_Strict, tag_field="provider", tag="schedule", frozen=True):
+    """Pool sizes by a timetable."""
+
+    config: ScheduleConfig
+
+
+class PlannerScaling(_Strict, tag_field="provider", tag="planner", frozen=True):
+    """Pool sizes by the planner."""
+
+    config: PlannerConfig = PlannerConfig()
+
+
 ALIASES = {
     "load_adjustment_interval": "load_adjustment_interval_seconds",
     "throughput_adjustment_interval": "throughput_adjustment_interval_seconds",

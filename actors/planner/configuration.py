@@ -14,6 +14,9 @@ from actors.spec.faults import find_faults, impossible_values
 from messages.errors import InputError
 from messages.planner import ALIASES, Mode, PlannerConfig
 
+PATH = "adapters.scaling.config"
+"""Where the configuration stands in a spec."""
+
 _OUT_OF_SCOPE = {
     "ais_perf_model": "this version has no native estimators; remove it (forward passes are learned by regression)",
     "plugin_registration": "this version has no planner plugins; remove it",
@@ -46,11 +49,53 @@ def examine_config(document: Mapping[str, Any], mode: Mode = "disagg") -> tuple[
     except msgspec.ValidationError as error:
         return None, find_faults(plain, kind) or [str(error)]
     findings = contradictions(config)
-    return (None, findings) if findings else (complete(config), [])
+    return (None, findings) if findings else (config, [])
+
+
+def prepare(document: dict[str, Any]) -> list[str]:
+    """Complete, in place, the planner's configuration in a spec document, as `normalise` does; return findings.
+
+    Of a document whose scaling is something else, or that is no such object at all, nothing is changed.
+    """
+    topology, adapters = document.get("topology"), document.get("adapters")
+    scaling = adapters.get("scaling") if isinstance(adapters, dict) else None
+    if not isinstance(topology, dict) or not isinstance(scaling, dict) or scaling.get("provider") != "planner":
+        return []
+    config = scaling.get("config", {})
+    if not isinstance(config, dict):
+        return []
+    scaling["config"], findings = normalise(config, "agg" if topology.get("kind") == "aggregated" else "disagg")
+    return [at_path(finding) for finding in findings]
+
+
+def check(config: PlannerConfig, topology_mode: Mode) -> list[str]:
+    """What is wrong with a configuration beside its single fields, for a cluster that needs this mode."""
+    return [at_path(finding) for finding in [*mode_faults(config, topology_mode), *contradictions(config)]]
+
+
+def at_path(finding: str) -> str:
+    """A finding about the configuration as one about the spec."""
+    path, separator, _ = finding.partition(": ")
+    is_path = bool(separator) and " " not in path
+    return f"{PATH}.{finding}" if is_path else f"{PATH}: {finding}"
+
+
+def mode_faults(config: PlannerConfig, topology_mode: Mode) -> list[str]:
+    """Whether a configuration is for another kind of cluster."""
+    if config.mode not in ("agg", "disagg"):
+        return [f"mode: planner-in-the-loop replay supports mode='agg' or 'disagg', got {config.mode!r}"]
+    if config.mode != topology_mode:
+        kind = "aggregated" if topology_mode == "agg" else "disaggregated"
+        return [f"mode: the topology is {kind}, which needs {topology_mode!r}, got {config.mode!r}; leave it out"]
+    return []
 
 
 def normalise(document: Mapping[str, Any], mode: Mode = "disagg") -> tuple[dict[str, Any], list[str]]:
-    """Copy a document with the fields' own names and types and the base interval; return findings as well."""
+    """Copy a document with the fields' own names and types, and with what depends on other fields filled in.
+
+    These are the mode, the base interval, and the kinds of scaling: targets without a performance model scale by load
+    alone. Second, findings that stand in the way of a conversion.
+    """
     findings = impossible_values(dict(document))
     plain: dict[str, Any] = {}
     for name, value in document.items():
@@ -64,6 +109,9 @@ def normalise(document: Mapping[str, Any], mode: Mode = "disagg") -> tuple[dict[
         return plain, findings
     plain.setdefault("mode", mode)
     plain = coerce(plain, inspect.type_info(PlannerConfig))
+    if plain.get("optimization_target", "throughput") != "sla":
+        _fill(plain, "enable_throughput_scaling", False)
+        _fill(plain, "enable_load_scaling", True)
     _fill_scale_interval(plain)
     return plain, []
 
@@ -94,23 +142,22 @@ def _refusals(plain: dict[str, Any]) -> list[str]:
     return findings + [f"{path}: {_OUT_OF_SCOPE[path]}" for path, is_used in used.items() if is_used]
 
 
+def _fill(plain: dict[str, Any], name: str, flag: bool) -> None:
+    """Set a flag, unless something is there that is no flag and is to be found fault with."""
+    if isinstance(plain.get(name, flag), bool):
+        plain[name] = flag
+
+
 def _fill_scale_interval(plain: dict[str, Any]) -> None:
     """Make the base interval the greatest common divisor, in milliseconds, of the intervals in use."""
     scheduling = plain.setdefault("scheduling", {})
     if not isinstance(scheduling, dict) or scheduling.get("scale_interval_seconds") is not None:
         return
     intervals = [plain.get("load_adjustment_interval_seconds", 5)]
-    if plain.get("optimization_target") == "sla" and plain.get("enable_throughput_scaling", True):
+    if plain.get("enable_throughput_scaling", True):
         intervals.append(plain.get("throughput_adjustment_interval_seconds", 180))
     if all(type(interval) is int for interval in intervals):
         plain["scheduling"] = {**scheduling, "scale_interval_seconds": math.gcd(*(i * 1000 for i in intervals)) / 1000}
-
-
-def complete(config: PlannerConfig) -> PlannerConfig:
-    """Switch to load scaling alone for targets that have no performance model."""
-    if config.optimization_target == "sla":
-        return config
-    return msgspec.structs.replace(config, enable_throughput_scaling=False, enable_load_scaling=True)
 
 
 def contradictions(config: PlannerConfig) -> list[str]:
@@ -169,9 +216,7 @@ def _threshold_faults(up_name: str, up: float | None, down_name: str, down: floa
 
 
 def _about_intervals(config: PlannerConfig) -> list[str]:
-    is_sla = config.optimization_target == "sla"
-    by_throughput = is_sla and config.enable_throughput_scaling
-    by_load = not is_sla or config.enable_load_scaling
+    by_throughput, by_load = config.enable_throughput_scaling, config.enable_load_scaling
     if not (by_throughput or by_load):
         return ["At least one scaling mode must be enabled (enable_throughput_scaling or enable_load_scaling)"]
     load, throughput = config.load_adjustment_interval_seconds, config.throughput_adjustment_interval_seconds

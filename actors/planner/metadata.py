@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from actors.planner.bootstrap import GRANULARITY, digest
-from messages.errors import InputError
 from messages.planner import PlannerConfig
 
 _WITHOUT_IDENTITY = (
@@ -20,15 +19,6 @@ _WITHOUT_IDENTITY = (
     "scheduling.gateway",
 )
 _PLUGINS = ("builtin_load_predict", "builtin_load_propose", "builtin_throughput_propose")
-
-
-def check_mode(config: PlannerConfig, topology_mode: str) -> None:
-    """Refuse a configuration that is for another kind of cluster; raises InputError."""
-    if config.mode not in ("agg", "disagg"):
-        raise InputError(f"mode: planner-in-the-loop replay supports mode='agg' or 'disagg', got {config.mode!r}")
-    if config.mode != topology_mode:
-        kind = "aggregated" if topology_mode == "agg" else "disaggregated"
-        raise InputError(f"mode: the topology is {kind}, which needs {topology_mode!r}, got {config.mode!r}")
 
 
 def describe(config: PlannerConfig, bootstrap: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import Any
 from actors.planner import bootstrap, metadata
 from actors.planner.bootstrap import BootstrapSession
 from actors.planner.cadence import Cadence
+from actors.planner.configuration import mode_faults
 from actors.planner.fleet import EngineCapabilities, Role, build_fleet
 from actors.planner.metrics import PassCache, in_order
 from actors.planner.pipeline import Pipeline
 from actors.planner.traffic import PendingTraffic
 from actors.planner.warmup import load_windows
+from messages.errors import InputError
 from messages.planner import PlannerConfig
 from messages.planner_report import (
     Effects,
@@ -55,7 +57,9 @@ class Planner:
         session: BootstrapSession | None = None,
         base_dir: Path = Path(),
     ) -> None:
-        metadata.check_mode(config, "disagg" if prefill else "agg")
+        findings = mode_faults(config, "disagg" if prefill else "agg")
+        if findings:
+            raise InputError(*findings)
         self._config = config
         self._is_disaggregated = prefill is not None
         self._interval_s = config.scale_interval_s
