@@ -8,11 +8,11 @@ from actors.spec.loading import SpecSource, examine_spec
 from actors.workload.loading import check_workload
 from engines.timing.model import build_timing
 from messages.errors import InputError
-from messages.spec import KvRouterPlacement
+from messages.spec import KvRouterPlacement, NoScaling
 
 
 def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
-    """Check a spec, its workload, its timing profile and its router policy; return warnings about oddities.
+    """Check a spec, its workload, its timing profile, its placement and scaling policies; return warnings.
 
     Raises InputError with every finding, one per bad row of a trace. Files are checked once the spec can be built.
     """
@@ -33,6 +33,13 @@ def validate(source: SpecSource, overrides: Sequence[str] = ()) -> list[str]:
                 load_router_config(spec.adapters.placement.config, base_dir)
             except InputError as error:
                 findings += error.findings
+        if not isinstance(spec.adapters.scaling, NoScaling):
+            from actors.planner.build import build_scaling_policy
+
+            try:
+                build_scaling_policy(spec, base_dir)
+            except InputError as error:
+                findings += [finding for finding in error.findings if finding not in findings]
     if findings:
         raise InputError(*findings)
     return warnings

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import Meta
 
-LARGEST = 2**63 - 1
+from messages.fields import LARGEST, AbovePositive, Count, NonNegative, Positive, Strict
 
-Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
-Count = Annotated[int, Meta(ge=0, le=LARGEST)]
-AbovePositive = Annotated[float, Meta(gt=0.0)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
 Rate = Annotated[float, Meta(ge=0.0, le=100.0)]
 
@@ -23,19 +21,15 @@ OptimizationTarget = Literal["throughput", "latency", "load", "sla"]
 PredictorName = Literal["constant", "arima", "prophet", "kalman"]
 
 
-class _Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of every part: unknown keys are refused."""
-
-
-class ScheduledTarget(_Strict, frozen=True):
+class ScheduledTarget(Strict, frozen=True):
     """Pool sizes from one time on, in active and starting workers; null leaves a pool as it is."""
 
-    at_ms: Annotated[float, Meta(ge=0.0)]
+    at_ms: NonNegative
     target_prefill: Count | None = None
     target_decode: Count | None = None
 
 
-class ScheduleConfig(_Strict, frozen=True):
+class ScheduleConfig(Strict, frozen=True):
     """Configuration of the provider `schedule`: a list of targets in order of time."""
 
     ticks: list[ScheduledTarget]
@@ -48,7 +42,7 @@ class ScheduleConfig(_Strict, frozen=True):
                 )
 
 
-class GatewayConfig(_Strict, frozen=True):
+class GatewayConfig(Strict, frozen=True):
     """Registration of plugins over the network, which no replay has."""
 
     enabled: Literal[False] = False
@@ -56,16 +50,16 @@ class GatewayConfig(_Strict, frozen=True):
     allow_insecure: bool = False
 
 
-class SchedulingConfig(_Strict, frozen=True):
+class SchedulingConfig(Strict, frozen=True):
     """When the planner acts. `scale_interval_seconds` null: the greatest common divisor of the intervals in use."""
 
     scale_interval_seconds: AbovePositive | None = None
     tick_max_duration_seconds: AbovePositive = 30.0
-    external_plugins: Annotated[list[Any], Meta(max_length=0)] = []
+    external_plugins: Annotated[list[Any], Meta(max_length=0)] = msgspec.field(default_factory=list)
     gateway: GatewayConfig = GatewayConfig()
 
 
-class PlannerConfig(_Strict, frozen=True):
+class PlannerConfig(Strict, frozen=True):
     """Configuration of the provider `planner`.
 
     The first group decides; the second is what a live system has beside it, checked but without effect on a replay.
@@ -139,13 +133,13 @@ class PlannerConfig(_Strict, frozen=True):
         return self.min_endpoint if own is None else own
 
 
-class ScheduleScaling(_Strict, tag_field="provider", tag="schedule", frozen=True):
+class ScheduleScaling(Strict, tag_field="provider", tag="schedule", frozen=True):
     """Pool sizes by a timetable."""
 
     config: ScheduleConfig
 
 
-class PlannerScaling(_Strict, tag_field="provider", tag="planner", frozen=True):
+class PlannerScaling(Strict, tag_field="provider", tag="planner", frozen=True):
     """Pool sizes by the planner."""
 
     config: PlannerConfig = PlannerConfig()

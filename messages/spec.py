@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from messages.fields import AbovePositive, Count, NonNegative, Positive, Seed, Strict, TokenId
 from messages.kv_router import KvRouterConfig
+from messages.planner import PlannerScaling, ScheduleScaling
 
 
 class PoolSpec(Strict, frozen=True):
@@ -233,10 +234,9 @@ class KvRouterPlacement(Strict, tag_field="provider", tag="kv_router", frozen=Tr
     config: KvRouterConfig = KvRouterConfig()
 
 
-class NoScaling(Strict, frozen=True):
+class NoScaling(Strict, tag_field="provider", tag="none", frozen=True):
     """The pool keeps its size."""
 
-    provider: Literal["none"] = "none"
     config: None = None
 
 
@@ -244,7 +244,7 @@ class Adapters(Strict, frozen=True):
     """Policies chosen by name."""
 
     placement: RoundRobinPlacement | KvRouterPlacement = RoundRobinPlacement()
-    scaling: NoScaling = NoScaling()
+    scaling: NoScaling | ScheduleScaling | PlannerScaling = NoScaling()
 
 
 class Sla(Strict, frozen=True):

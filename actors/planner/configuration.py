@@ -13,6 +13,7 @@ from actors.planner.coercion import coerce
 from actors.spec.faults import find_faults, impossible_values
 from messages.errors import InputError
 from messages.planner import ALIASES, Mode, PlannerConfig
+from messages.spec import AggregatedTopology, DisaggregatedTopology
 
 PATH = "adapters.scaling.config"
 """Where the configuration stands in a spec."""
@@ -66,6 +67,11 @@ def prepare(document: dict[str, Any]) -> list[str]:
         return []
     scaling["config"], findings = normalise(config, "agg" if topology.get("kind") == "aggregated" else "disagg")
     return [at_path(finding) for finding in findings]
+
+
+def topology_mode(topology: AggregatedTopology | DisaggregatedTopology) -> Mode:
+    """The mode that a planner of this cluster has."""
+    return "agg" if isinstance(topology, AggregatedTopology) else "disagg"
 
 
 def check(config: PlannerConfig, topology_mode: Mode) -> list[str]:

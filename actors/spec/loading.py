@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from actors.planner.configuration import check, prepare, topology_mode
 from actors.spec.faults import find_faults, impossible_values
 from actors.spec.numerals import read_float
 from actors.spec.overrides import apply_overrides
 from actors.spec.scope import drop_neutral, fill_providers
 from messages.errors import InputError
+from messages.planner import PlannerScaling
 from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
 from messages.spec_checks import check_requests, check_source, check_spec, check_workload_values
 
@@ -81,13 +83,19 @@ def document_schema() -> dict[str, Any]:
 def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
     drop_neutral(document)
     fill_providers(document)
+    about_planner = prepare(document)
+    if about_planner:
+        # The rest is judged as if there were no planner.
+        del document["adapters"]["scaling"]
     try:
         spec = msgspec.convert(document, ReplaySpec)
     except msgspec.ValidationError as error:
-        findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec))
-        findings += _joint_findings(document)
-        return None, findings or [str(error)]
-    return spec, check_spec(spec)
+        findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec)) or [str(error)]
+        return None, about_planner + findings + _joint_findings(document)
+    findings = about_planner + check_spec(spec)
+    if isinstance(spec.adapters.scaling, PlannerScaling):
+        findings += check(spec.adapters.scaling.config, topology_mode(spec.topology))
+    return (None if about_planner else spec), findings
 
 
 def _joint_findings(document: dict[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "adapters.placement.config": ({}, None),
     "adapters.placement.config.router_policy_config.worker_selection": (None,),
     "adapters.placement.config.router_policy_config.request_classifier": (None,),
-    "adapters.scaling.config": ({},),
+    "adapters.scaling.config": ({}, None),
     "workload.agentic_lanes": (None,),
     "workload.execution_model": (None,),
     "workload.weka_nested_timestamp_basis": (None,),
@@ -47,7 +47,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Path -> values that mean "not used": they are dropped before validation. An object stands for any part of itself."""
 
 LATER_NAMES: dict[str, frozenset[str]] = {
-    "adapters.scaling.provider": frozenset({"schedule", "planner"}),
     "workload.format": frozenset({"agentic_mooncake", "agentic-mooncake", "weka", "dynamo"}),
 }
 """Path -> values that are right in the document format but not supported by this version."""
@@ -65,11 +64,12 @@ def drop_neutral(document: dict[str, Any]) -> None:
 
 
 def fill_providers(document: dict[str, Any]) -> None:
-    """Name, in place, the provider of a placement that leaves it out."""
+    """Name, in place, the provider of a placement or scaling that leaves it out."""
     adapters = document.get("adapters")
-    placement = adapters.get("placement") if isinstance(adapters, dict) else None
-    if isinstance(placement, dict):
-        placement.setdefault("provider", "round_robin")
+    for name, provider in (("placement", "round_robin"), ("scaling", "none")):
+        adapter = adapters.get(name) if isinstance(adapters, dict) else None
+        if isinstance(adapter, dict):
+            adapter.setdefault("provider", provider)
 
 
 def only_supported(path: str) -> str | None:

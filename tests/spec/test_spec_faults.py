@@ -171,9 +171,10 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         'adapters.placement.provider: unknown provider "random"; expected "round_robin" or "kv_router"',
     ),
     (
-        {"adapters": {"scaling": {"provider": "planner"}}},
-        'adapters.scaling.provider: this version does not support provider "planner"; expected "none"',
+        {"adapters": {"scaling": {"provider": "reactive"}}},
+        'adapters.scaling.provider: unknown provider "reactive"; expected "none" or "schedule" or "planner"',
     ),
+    ({"adapters": {"scaling": {"provider": "schedule"}}}, "adapters.scaling.config: missing; it is required"),
     ({"telemetry": {"sample_interval_ms": 1.0}}, "telemetry: this version does not support it; remove it"),
     ({"version": 2}, "version: unknown version 2; expected 1"),
     ({"max_in_flight": 0}, "max_in_flight: expected an integer >= 1, got 0"),
@@ -325,6 +326,39 @@ def test_every_section_and_every_row_is_reported() -> None:
         "sla.itl_ms",
         "requests[3].id",
     ]
+
+
+PLANNER_FAULTS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"ttft": "x", "min_endpoints": 1},
+        [
+            'adapters.scaling.config.ttft_ms: expected a number, got "x"',
+            'adapters.scaling.config.min_endpoints: unknown key; did you mean "min_endpoint"?',
+        ],
+    ),
+    (
+        {"mode": "disagg", "ttft": 0},
+        [
+            "adapters.scaling.config.mode: the topology is aggregated, which needs 'agg', got 'disagg'; leave it out",
+            "adapters.scaling.config: ttft_ms must be > 0, got 0.0",
+        ],
+    ),
+    (
+        {"ais_perf_model": {"roles": {}}, "ttft": "x"},
+        [
+            "adapters.scaling.config.ais_perf_model: this version has no native estimators; remove it "
+            "(forward passes are learned by regression)",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "findings"), PLANNER_FAULTS, ids=["types and names", "joint", "out of scope"])
+def test_faults_of_a_planner(config: dict[str, Any], findings: list[str]) -> None:
+    scaling = {"provider": "planner", "config": config}
+    assert findings_of(document(adapters={"scaling": scaling})) == findings
+    with_another = document(adapters={"scaling": scaling}, sla={"ttft_ms": -1})
+    assert "sla.ttft_ms: expected a number > 0, got -1" in findings_of(with_another)
 
 
 def test_workload_is_judged_beside_faults_of_other_sections() -> None:
