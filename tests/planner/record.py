@@ -1,15 +1,21 @@
 """Make the recorded cases in `recorded` from the reference's examples.
 
-    AISIM_SHARED=DIR python tests/planner/record.py
+    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.planner.record
 
-Copies the tables as they are, and of the runs what the planner saw and decided. Rows are written without white space.
+Copies the tables as they are, and of the runs what the planner saw and decided; runs our planner in the reference over
+the whole trace and keeps its decisions. All is written without white space.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
+from typing import Any
+
+from tests.parity.reference import Reference
+from tests.planner.black_box import ONE_POOL, WHOLE_TRACE, decisions, run_in_reference
 
 RECORDED = Path(__file__).parent / "recorded"
 TABLES = ("budget", "capacity", "benchmark-grid", "warmup", "predictors", "config-validation")
@@ -31,12 +37,21 @@ def main() -> None:
         _copy(examples / f"planner-{name}.json", name, None)
     for name in RUNS:
         _copy(examples / f"planner-run-{name}.json", f"run-{name}", KEYS_OF_RUNS)
+    shared = Path(os.environ["AISIM_SHARED"])
+    reference = Reference(Path(os.environ["AISIM_REFERENCE"]), shared / "reference")
+    request = {"trace_path": str(shared / "data" / "traces" / WHOLE_TRACE), **ONE_POOL}
+    with tempfile.TemporaryDirectory() as folder:
+        _write("whole-trace", decisions(run_in_reference(reference, request, Path(folder))["planner"]))
 
 
 def _copy(source: Path, name: str, keys: tuple[str, ...] | None) -> None:
     document = json.loads(source.read_text())
     kept = document if keys is None else {key: document[key] for key in keys if key in document}
-    text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+    _write(name, kept)
+
+
+def _write(name: str, document: Any) -> None:
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     (RECORDED / f"{name}.json").write_text(text + "\n")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.parity.reference import Reference
-from tests.planner.black_box import run_in_reference
+from tests.planner.black_box import ONE_POOL, WHOLE_TRACE, decisions, run_in_reference
 from tests.planner.builders import recorded
 
 REQUESTS = 12_031
@@ -20,12 +20,7 @@ def test_aggregated_by_throughput(reference: Reference, traces: Path, tmp_path: 
         reference,
         traces,
         tmp_path,
-        config={"extra_engine_args": {"engine": {}}, "num_workers": 1},
-        planner_config={
-            "optimization_target": "throughput",
-            "load_adjustment_interval_seconds": 5,
-            "max_gpu_budget": 8,
-        },
+        **ONE_POOL,
     )
     assert decisions(answer["planner"]) == recorded("whole-trace")
 
@@ -38,7 +33,7 @@ def test_disaggregated_by_sla(reference: Reference, traces: Path, tmp_path: Path
         reference,
         traces,
         tmp_path,
-        config={**roles, "num_prefill_workers": 2, "num_decode_workers": 2},
+        config={**roles, "num_prefill_workers": 2, "num_decode_workers": 2, "trace_block_size": 512},
         planner_config={
             "optimization_target": "sla",
             "load_predictor": "kalman",
@@ -58,18 +53,7 @@ def test_disaggregated_by_sla(reference: Reference, traces: Path, tmp_path: Path
 
 
 def _whole_trace(reference: Reference, traces: Path, folder: Path, **request: Any) -> dict[str, Any]:
-    request["config"]["trace_block_size"] = 512
-    answer = run_in_reference(reference, {"trace_path": str(traces / "mooncake-conversation.jsonl"), **request}, folder)
+    answer = run_in_reference(reference, {"trace_path": str(traces / WHOLE_TRACE), **request}, folder)
     assert answer["summary"]["completed_requests"] == REQUESTS
     assert answer["planner"]["total_ticks"] > 0
     return answer
-
-
-def decisions(planner: dict[str, Any]) -> dict[str, Any]:
-    """What a planner decided, tick by tick: [time in ms, prefill, decode, reason], without ticks of no change."""
-    told = []
-    for tick in planner["ticks"]:
-        decision, reason = tick["runtime_decision"], tick["effects"]["diagnostics"]["load_decision_reason"]
-        if reason != "no_change":
-            told.append([tick["at_ms"], decision["target_prefill"], decision["target_decode"], reason])
-    return {"total_ticks": planner["total_ticks"], "decisions": told}
