@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from actors.planner.bootstrap import BootstrapSession
     from actors.routing.placement import PlacementPolicy
     from actors.runtime import Runtime
     from actors.scaler import ScalingPolicy
@@ -26,6 +27,7 @@ def replay(
     step: bool = False,
     placement: PlacementPolicy | None = None,
     scaling_policy: ScalingPolicy | None = None,
+    planner_bootstrap: BootstrapSession | None = None,
     observe: Callable[[Envelope], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReplayReport:
@@ -38,6 +40,8 @@ def replay(
     placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
     scaling_policy: an object of the caller's own that decides how many workers there are, instead of what the spec
         names, see `actors.scaler`. What it raises reaches the caller unchanged.
+    planner_bootstrap: tells the planner of the spec, with target sla, how long passes take: an object with
+        `prefill(batch, isl, prefix)` and `decode(batch, ctx, osl)`, both in ms.
     observe: called with every delivered message, in order.
     progress: called now and then with how far the run has come.
 
@@ -63,6 +67,7 @@ def replay(
         step=step,
         placement=placement,
         scaling_policy=scaling_policy,
+        planner_bootstrap=planner_bootstrap,
         observe=observe,
         progress=progress,
     )

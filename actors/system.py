@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pykka
@@ -20,6 +20,7 @@ from actors.handoff import HandoffActor, TransferModel
 from actors.handoff_worker import DecodeWorker, PrefillWorker
 from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, SCALER, PoolNames
 from actors.pool import Pool
+from actors.reporting.scaling import with_planner
 from actors.routing.placement import PlacementPolicy
 from actors.routing.round_robin import PoolRoundRobin, RoundRobin
 from actors.routing.router import Router
@@ -38,7 +39,10 @@ from messages.kv_router import KvRouterConfig
 from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
 from messages.scaling import StartPool
-from messages.spec import DisaggregatedTopology, KvRouterPlacement, PoolSpec, ReplaySpec, RoleSpec
+from messages.spec import DisaggregatedTopology, KvRouterPlacement, NoScaling, PoolSpec, ReplaySpec, RoleSpec
+
+if TYPE_CHECKING:
+    from actors.planner.bootstrap import BootstrapSession
 
 _STOP_SECONDS = 1.0
 """How long to wait for an actor's thread that is still at work when a run is interrupted."""
@@ -60,6 +64,7 @@ def run(
     step: bool = False,
     placement: PlacementPolicy | None = None,
     scaling_policy: ScalingPolicy | None = None,
+    planner_bootstrap: BootstrapSession | None = None,
     observe: Callable[[Envelope], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReplayReport:
@@ -70,6 +75,7 @@ def run(
     step: run every pass by itself instead of merging runs of identical decode passes; results are the same.
     placement: a policy of the caller's own instead of the one that the spec names; for aggregated clusters.
     scaling_policy: decides how many workers there are, instead of what the spec names.
+    planner_bootstrap: tells a planner with target sla how long passes take.
     observe: called with every delivered message, in order.
 
     Raises:
@@ -81,6 +87,10 @@ def run(
     started = time.perf_counter()
     if placement is not None and isinstance(spec.topology, DisaggregatedTopology):
         raise InputError("placement: a policy of your own is for an aggregated topology; this spec has two pools")
+    if scaling_policy is None and not isinstance(spec.adapters.scaling, NoScaling):
+        from actors.planner.build import build_scaling_policy
+
+        scaling_policy = build_scaling_policy(spec, base_dir, planner_bootstrap)
     workload = load_workload(spec, base_dir)
     options = EngineOptions(
         merge_passes=not step,
@@ -156,7 +166,8 @@ def run(
             warnings=tuple(workload.warnings),
         )
         report: ReplayReport = coordinator.call(COLLECTOR, conclude)
-        return report
+        details = getattr(scaling_policy, "details", None)
+        return report if details is None else with_planner(report, details())
 
 
 class _Policies:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from messages.planner_report import PlannerTick, ScalingEvent
+
 Number = int | float
 
 
@@ -115,13 +117,18 @@ class PoolRouting(msgspec.Struct, frozen=True):
 
 
 class ScalingDecision(msgspec.Struct, frozen=True):
-    """What a scaling policy answered at a tick. A target of None leaves the pool as it is. Times in simulated ms."""
+    """What a scaling policy answered at a tick. A target of None leaves the pool as it is. Times in simulated ms.
+
+    load_decision_reason, throughput_decision_reason: why, where the planner decided.
+    """
 
     tick_ordinal: int
     at_ms: float
     target_prefill: int | None
     target_decode: int | None
     next_tick_ms: float | None
+    load_decision_reason: str | None = None
+    throughput_decision_reason: str | None = None
 
 
 class WorkerTransition(msgspec.Struct, frozen=True):
@@ -167,12 +174,17 @@ class WorkerCount(msgspec.Struct, frozen=True):
 
 
 class ScalingReport(msgspec.Struct, frozen=True):
-    """What a scaling policy did. decisions: those that name a target. worker_counts: one entry per change."""
+    """What a scaling policy did. decisions: those that name a target. worker_counts: one entry per change.
+
+    scaling_events, metadata: what the planner tells of itself.
+    """
 
     total_ticks: int
     decisions: list[ScalingDecision]
     lifecycle_operations: list[LifecycleEntry]
     worker_counts: list[WorkerCount]
+    scaling_events: list[ScalingEvent] = []
+    metadata: dict[str, Any] | None = None
 
 
 class Shortfall(msgspec.Struct, frozen=True):
@@ -194,6 +206,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     the spec says `record_per_request: false`.
     routing: what the KV routers did, by pool; None under another placement.
     planner: what the scaling policy did; None without one.
+    planner_ticks: what the planner saw and decided at every tick; None under another policy.
     shortfalls: one entry per way of not completing that occurred.
     warnings: oddities of the input that did not stop the run, a line each.
     """
@@ -204,6 +217,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     routing: dict[str, PoolRouting] | None = None
     planner: ScalingReport | None = None
+    planner_ticks: list[PlannerTick] | None = None
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):

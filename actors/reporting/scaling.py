@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from messages.report import LifecycleEntry, ScalingDecision, ScalingReport, WorkerCount, WorkerTransition
+import msgspec
+
+from messages.planner_report import PlannerDetails
+from messages.report import (
+    LifecycleEntry,
+    ReplayReport,
+    ScalingDecision,
+    ScalingReport,
+    WorkerCount,
+    WorkerTransition,
+)
 from messages.scaling import DecisionMade, LifecycleOperation, Transition
 
 
@@ -26,6 +36,24 @@ def scaling_report(decisions: Sequence[DecisionMade], operations: Sequence[Lifec
         lifecycle_operations=[_entry(ordinal, operation) for ordinal, operation in enumerate(operations)],
         worker_counts=[_count(operation) for operation in operations],
     )
+
+
+def with_planner(report: ReplayReport, details: PlannerDetails) -> ReplayReport:
+    """The report together with what the planner tells of itself."""
+    assert report.planner is not None
+    decisions = [
+        msgspec.structs.replace(
+            decision,
+            load_decision_reason=diagnostics.load_decision_reason,
+            throughput_decision_reason=diagnostics.throughput_decision_reason,
+        )
+        for decision in report.planner.decisions
+        for diagnostics in (details.ticks[decision.tick_ordinal].effects.diagnostics,)
+    ]
+    planner = msgspec.structs.replace(
+        report.planner, decisions=decisions, scaling_events=details.scaling_events, metadata=details.metadata
+    )
+    return msgspec.structs.replace(report, planner=planner, planner_ticks=details.ticks)
 
 
 def _entry(ordinal: int, operation: LifecycleOperation) -> LifecycleEntry:

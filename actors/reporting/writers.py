@@ -18,7 +18,8 @@ from messages.report import ReplayReport
 
 REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
-KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE)
+PLANNER_FILE = "planner.jsonl"
+KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE)
 
 _MOST_LINKS = 40
 
@@ -59,6 +60,8 @@ class OutputDirectory:
             contents = {REPORT_FILE: report_bytes(report)}
             if report.requests is not None:
                 contents[REQUESTS_FILE] = msgspec.json.Encoder().encode_lines(report.requests)
+            if report.planner_ticks is not None:
+                contents[PLANNER_FILE] = msgspec.json.Encoder().encode_lines(report.planner_ticks)
             for name, content in contents.items():
                 self._partials[name].file.write(content)
                 self._partials[name].file.close()
