@@ -15,17 +15,6 @@ from tests.parity.reference import Reference
 SCRIPT = Path(__file__).parent / "reference_run.py"
 ROOT = SCRIPT.parents[2]
 
-WHOLE_TRACE = "mooncake-conversation.jsonl"
-ONE_POOL: dict[str, Any] = {
-    "config": {"extra_engine_args": {"engine": {}}, "num_workers": 1, "trace_block_size": 512},
-    "planner_config": {
-        "optimization_target": "throughput",
-        "load_adjustment_interval_seconds": 5,
-        "max_gpu_budget": 8,
-    },
-}
-"""The run over the whole trace whose decisions are recorded, but for its trace."""
-
 
 def run_in_reference(
     reference: Reference, request: dict[str, Any], folder: Path, *, seconds: float = 120.0
@@ -46,13 +35,3 @@ def run_in_reference(
     )
     answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
     return answer
-
-
-def decisions(planner: dict[str, Any]) -> dict[str, Any]:
-    """What a planner decided, tick by tick: [time in ms, prefill, decode, reason], without ticks of no change."""
-    told = []
-    for tick in planner["ticks"]:
-        decision, reason = tick["runtime_decision"], tick["effects"]["diagnostics"]["load_decision_reason"]
-        if reason != "no_change":
-            told.append([tick["at_ms"], decision["target_prefill"], decision["target_decode"], reason])
-    return {"total_ticks": planner["total_ticks"], "decisions": told}

@@ -1,21 +1,18 @@
 """Make the recorded cases in `recorded` from the reference's examples.
 
-    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.planner.record
+    AISIM_SHARED=DIR python tests/planner/record.py
 
-Copies the tables as they are, and of the runs what the planner saw and decided; runs our planner in the reference over
-the whole trace and keeps its decisions. All is written without white space.
+Copies the tables as they are, and of the runs what the planner saw and decided and what became of the cluster. A run
+has our spec, and its requests as [timestamp, input length, output length, first hash id]. All is without white space.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
+import sys
 from pathlib import Path
 from typing import Any
-
-from tests.parity.reference import Reference
-from tests.planner.black_box import ONE_POOL, WHOLE_TRACE, decisions, run_in_reference
 
 RECORDED = Path(__file__).parent / "recorded"
 TABLES = ("budget", "capacity", "benchmark-grid", "warmup", "predictors", "config-validation")
@@ -27,30 +24,41 @@ RUNS = (
     "sla-mixed-disagg",
     "sla-load-agg",
 )
-KEYS_OF_RUNS = ("args", "planner_config", "fpm_columns", "ticks", "scaling_events", "metadata", "first_tick_full")
+KEYS_OF_RUNS = (
+    "args",
+    "planner_config",
+    "fpm_columns",
+    "ticks",
+    "scaling_events",
+    "lifecycle_operations",
+    "metadata",
+    "summary",
+    "first_tick_full",
+)
 
 
 def main() -> None:
-    examples = Path(os.environ["AISIM_SHARED"]) / "spec" / "examples"
+    shared = Path(os.environ["AISIM_SHARED"])
+    sys.path.insert(0, str(shared / "reference"))
+    from run_reference import load_case
+    from to_spec import to_spec
+
+    examples = shared / "spec" / "examples"
     RECORDED.mkdir(exist_ok=True)
     for name in TABLES:
-        _copy(examples / f"planner-{name}.json", name, None)
+        _write(name, json.loads((examples / f"planner-{name}.json").read_text()))
     for name in RUNS:
-        _copy(examples / f"planner-run-{name}.json", f"run-{name}", KEYS_OF_RUNS)
-    shared = Path(os.environ["AISIM_SHARED"])
-    reference = Reference(Path(os.environ["AISIM_REFERENCE"]), shared / "reference")
-    request = {"trace_path": str(shared / "data" / "traces" / WHOLE_TRACE), **ONE_POOL}
-    with tempfile.TemporaryDirectory() as folder:
-        _write("whole-trace", decisions(run_in_reference(reference, request, Path(folder))["planner"]))
+        path = examples / f"planner-run-{name}.json"
+        document = json.loads(path.read_text())
+        spec, lines = to_spec(load_case(path)[0])
+        requests = [
+            [r["timestamp"], r["input_length"], r["output_length"], r["hash_ids"][0]] for r in map(json.loads, lines)
+        ]
+        kept = {key: document[key] for key in KEYS_OF_RUNS if key in document}
+        _write(f"run-{name}", {"spec": spec, "requests": requests, **kept})
 
 
-def _copy(source: Path, name: str, keys: tuple[str, ...] | None) -> None:
-    document = json.loads(source.read_text())
-    kept = document if keys is None else {key: document[key] for key in keys if key in document}
-    _write(name, kept)
-
-
-def _write(name: str, document: Any) -> None:
+def _write(name: str, document: dict[str, Any]) -> None:
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     (RECORDED / f"{name}.json").write_text(text + "\n")
 

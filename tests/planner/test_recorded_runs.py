@@ -1,14 +1,23 @@
-"""Recorded runs of the reference's planner: fed the same snapshots, ours decides the same for the same reasons."""
+"""Recorded runs of the reference's planner.
+
+Fed the same snapshots, ours decides the same for the same reasons; in charge of our cluster, it makes the same of it.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from actors import replay
+from actors.planner.build import build_scaling_policy
 from actors.planner.configuration import load_config
 from actors.planner.policy import Planner
+from actors.spec.loading import load_spec
+from tests.comparison import assert_same_summary
 from tests.planner.builders import (
     NO_TRAFFIC,
     PASS_FIELDS,
@@ -19,6 +28,7 @@ from tests.planner.builders import (
     snapshot,
     traffic,
 )
+from tests.scaling.comparison import assert_like
 
 RUNS = (
     "throughput-agg",
@@ -37,25 +47,86 @@ def test_decisions_reasons_and_diagnostics(name: str) -> None:
     planner = _planner(run)
     assert planner.initial_tick_ms() == run["ticks"][0]["at_ms"]
     for tick in run["ticks"]:
-        decision = planner.on_tick(_snapshot(tick))
-        assert decision == tick["runtime_decision"], tick["at_ms"]
-        record = msgspec.to_builtins(planner.details().ticks[-1])
-        assert record["effects"]["scale_to"] == tick["scale_to"], tick["at_ms"]
-        told = {key: value for key, value in record["effects"]["diagnostics"].items() if value not in NEVER_FILLED}
-        assert told.keys() == tick["diagnostics"].keys(), tick["at_ms"]
-        for key, value in tick["diagnostics"].items():
-            expected = pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
-            assert told[key] == expected, (tick["at_ms"], key)
-        assert record["input"]["worker_counts"] == tick["worker_counts"]
-        assert record["input"]["traffic"] == tick["traffic"]
-        assert tick["flags"].items() <= record["scheduled_tick"].items()
+        assert planner.on_tick(_snapshot(tick)) == tick["runtime_decision"], tick["at_ms"]
+    _assert_same_details(planner, run)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_in_charge_of_a_cluster(name: str, tmp_path: Path) -> None:
+    run = recorded(f"run-{name}")
+    block = run["spec"]["workload"]["block_size"]
+    lines = [
+        json.dumps(
+            {
+                "timestamp": at_ms,
+                "input_length": isl,
+                "output_length": osl,
+                "hash_ids": list(range(first, first - (-isl // block))),
+            }
+        )
+        for at_ms, isl, osl, first in run["requests"]
+    ]
+    (tmp_path / "trace.jsonl").write_text("".join(line + "\n" for line in lines))
+    (tmp_path / "spec.json").write_text(json.dumps(run["spec"]))
+    spec, base_dir = load_spec(tmp_path / "spec.json")
+    planner = build_scaling_policy(spec, base_dir, LinearSession())
+    assert isinstance(planner, Planner)
+    report = replay(tmp_path / "spec.json", scaling_policy=planner)
+    _assert_same_details(planner, run)
+    assert report.planner is not None
+    operations = [
+        {
+            "at_ms": operation.at_ms,
+            "pool": operation.pool,
+            "cause": operation.cause,
+            "tick": operation.planner_tick_ordinal,
+            "transitions": [[change.worker_id, change.transition] for change in operation.transitions],
+            "state_after": operation.state_after_batch,
+        }
+        for operation in report.planner.lifecycle_operations
+    ]
+    assert operations == run["lifecycle_operations"]
+    assert_same_summary(report, run["summary"])
+
+
+def _assert_same_details(planner: Planner, run: dict[str, Any]) -> None:
     details = planner.details()
-    assert msgspec.to_builtins(details.scaling_events) == run["scaling_events"]
     assert details.total_ticks == len(run["ticks"])
+    for record, tick in zip(msgspec.to_builtins(details.ticks), run["ticks"], strict=True):
+        at_ms = tick["at_ms"]
+        assert (record["ordinal"], record["at_ms"]) == (tick["ordinal"], at_ms)
+        assert record["effects"]["scale_to"] == tick["scale_to"], at_ms
+        assert record["runtime_decision"] == tick["runtime_decision"], at_ms
+        told = {key: value for key, value in record["effects"]["diagnostics"].items() if value not in NEVER_FILLED}
+        assert told.keys() == tick["diagnostics"].keys(), at_ms
+        assert_like(told, tick["diagnostics"], f"{at_ms}")
+        assert record["input"]["worker_counts"] == tick["worker_counts"], at_ms
+        assert_like(record["input"]["traffic"], tick["traffic"], f"{at_ms}")
+        for role in ("prefill", "decode"):
+            passes = record["input"]["fpm_observations"][role]
+            assert_like(passes and [_pass_fields(each) for each in passes], tick[f"fpm_{role}"], f"{at_ms} {role}")
+        assert_like(record["topology"], tick["topology"], f"{at_ms}")
+        assert tick["flags"].items() <= record["scheduled_tick"].items(), at_ms
+    assert msgspec.to_builtins(details.scaling_events) == run["scaling_events"]
     apart = ("planner_config_digest", "planner_config_identity_exclusions")
     assert {k: v for k, v in details.metadata.items() if k not in apart} == {
         k: v for k, v in run["metadata"].items() if k not in apart
     }
+
+
+def _pass_fields(observation: dict[str, Any]) -> list[Any]:
+    """The recorded columns of a pass."""
+    metrics = observation["metrics"]
+    scheduled, queued = metrics["scheduled_requests"], metrics["queued_requests"]
+    names = ("num_prefill_requests", "sum_prefill_tokens", "num_decode_requests", "sum_decode_kv_tokens")
+    fields = [*names[:2], "sum_prefill_kv_tokens", *names[2:]]
+    return [
+        observation["worker_id"],
+        observation["dp_rank"],
+        metrics["wall_time"],
+        *(scheduled[name] for name in fields),
+        *(queued[name] for name in names),
+    ]
 
 
 def test_a_whole_tick_record() -> None:

@@ -20,7 +20,7 @@ def assert_like(ours: Any, theirs: Any, path: str = "") -> None:
         assert len(ours) == len(theirs), path
         for index, value in enumerate(theirs):
             assert_like(ours[index], value, f"{path}[{index}]")
-    elif isinstance(theirs, float):
+    elif isinstance(theirs, float) and ours != theirs:
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12), path
     else:
         assert ours == theirs, path
