@@ -31,7 +31,8 @@ def test_planner_run(name: str, reference: Reference, shared: Path, tmp_path: Pa
     path = shared / "spec" / "examples" / f"planner-run-{name}.json"
     document: dict[str, Any] = msgspec.json.decode(path.read_bytes())
     report = replay(as_spec(load_case(path)[0], tmp_path), planner_bootstrap=LinearSession())
-    assert report.planner is not None and report.planner_ticks is not None
+    assert report.planner is not None
+    assert report.planner_ticks is not None
     assert len(report.planner_ticks) == document["total_ticks"]
     for ours, theirs in zip(report.planner_ticks, document["ticks"], strict=True):
         tick = msgspec.to_builtins(ours)
