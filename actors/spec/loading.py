@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from actors.planner.configuration import check, prepare, topology_mode
 from actors.spec.faults import find_faults, impossible_values
 from actors.spec.numerals import read_float
 from actors.spec.overrides import apply_overrides
@@ -83,7 +82,7 @@ def document_schema() -> dict[str, Any]:
 def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
     drop_neutral(document)
     fill_providers(document)
-    about_planner = prepare(document)
+    about_planner = _complete_planner(document)
     if about_planner:
         # The rest is judged as if there were no planner.
         del document["adapters"]["scaling"]
@@ -94,8 +93,22 @@ def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
         return None, about_planner + findings + _joint_findings(document)
     findings = about_planner + check_spec(spec)
     if isinstance(spec.adapters.scaling, PlannerScaling):
+        # Imported where it is needed: most specs have no planner.
+        from actors.planner.configuration import check, topology_mode
+
         findings += check(spec.adapters.scaling.config, topology_mode(spec.topology))
     return (None if about_planner else spec), findings
+
+
+def _complete_planner(document: dict[str, Any]) -> list[str]:
+    """Complete, in place, the configuration of a planner, if the document has one; return findings."""
+    adapters = document.get("adapters")
+    scaling = adapters.get("scaling") if isinstance(adapters, dict) else None
+    if not isinstance(scaling, dict) or scaling.get("provider") != "planner":
+        return []
+    from actors.planner.configuration import prepare
+
+    return prepare(document)
 
 
 def _joint_findings(document: dict[str, Any]) -> list[str]:
