@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from messages.telemetry import TelemetrySample
+
 Number = int | float
 
 
@@ -194,6 +196,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     the spec says `record_per_request: false`.
     routing: what the KV routers did, by pool; None under another placement.
     planner: what the scaling policy did; None without one.
+    telemetry: samples in the order of time; None where the spec asks for none.
     shortfalls: one entry per way of not completing that occurred.
     warnings: oddities of the input that did not stop the run, a line each.
     """
@@ -204,6 +207,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     routing: dict[str, PoolRouting] | None = None
     planner: ScalingReport | None = None
+    telemetry: list[TelemetrySample] | None = None
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):
