@@ -8,7 +8,7 @@ from array import array
 import msgspec
 import numpy as np
 
-from actors.names import PREFILL
+from actors.names import DECODE, PREFILL, SAMPLER, SCALER
 from actors.reporting.report import build_report
 from actors.reporting.scaling import scaling_report
 from actors.reporting.timeline import RequestTimeline, RunFigures, Timelines
@@ -21,6 +21,7 @@ from messages.report import ConcludeRun
 from messages.requests import RequestArrived, RequestRouted, Status
 from messages.scaling import DecisionMade, LifecycleOperation, TakeTraffic
 from messages.spec import Sla
+from messages.telemetry import IntervalMetrics, IntervalTaken, TakeInterval
 
 
 class Collector(SimActor):
@@ -28,7 +29,8 @@ class Collector(SimActor):
 
     gpus_per_worker, prefill_gpus_per_worker: GPUs of one worker, for the GPU-hours; the latter 0 without that pool.
     speculates: whether decode passes are reported with what they accepted.
-    scales: whether a scaling policy asks for the traffic.
+    retracts: pools of SGLang, whose retractions do not count as preemptions.
+    scales, samples: whether a scaling policy, or the sampler, asks for the traffic.
     """
 
     def __init__(
@@ -40,10 +42,19 @@ class Collector(SimActor):
         record_per_request: bool,
         speculates: bool = False,
         scales: bool = False,
+        samples: bool = False,
+        retracts: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__()
         self._speculates = speculates
-        self._traffic = TrafficWindow() if scales else None
+        self._scales = scales
+        askers = [name for name, asks in ((SCALER, scales), (SAMPLER, samples)) if asks]
+        self._traffic = {name: TrafficWindow() for name in askers}
+        """One window per asker, since each asks at times of its own."""
+        self._samples = samples
+        self._retracts = retracts
+        self._intervals: dict[str, IntervalMetrics] = {}
+        """What passes came to since the last sample, by pool."""
         self._operations: list[LifecycleOperation] = []
         self._operation_ordinals: dict[tuple[str, int], int] = {}
         self._decisions: list[DecisionMade] = []
@@ -63,15 +74,17 @@ class Collector(SimActor):
     def arrived(self, message: RequestArrived, envelope: Envelope) -> Reply:
         self._requests.append(RequestTimeline(message))
         self._slices.append([])
-        if self._traffic is not None:
-            self._traffic.arrived()
+        for window in self._traffic.values():
+            window.arrived()
         return NOTHING
 
     @handles(RequestRouted)
     def routed(self, message: RequestRouted, envelope: Envelope) -> Reply:
         self._requests[message.ordinal].routing.append(message)
-        if self._traffic is not None and message.overlap is not None:
-            self._traffic.placed(message.overlap.selected_blocks, message.overlap.request_blocks)
+        # Of two pools the one that builds prompts tells how much of them was cached.
+        if message.overlap is not None and message.pool != DECODE.label:
+            for window in self._traffic.values():
+                window.placed(message.overlap.selected_blocks, message.overlap.request_blocks)
         return NOTHING
 
     @handles(PassOutputs)
@@ -81,6 +94,8 @@ class Collector(SimActor):
             request.admissions.append(admission)
             request.admission_pools.append(message.pool)
         self._committed_prefill_tokens += message.committed_prefill_tokens
+        if self._samples:
+            self._note_interval(message)
         if message.pool == PREFILL.label:
             # Its tokens are seen by nobody, and what becomes of its requests is for the hand-off actor to tell.
             return NOTHING
@@ -106,26 +121,39 @@ class Collector(SimActor):
             request.terminal_time_ms = message.ends_ms[-1]
             request.status = terminal.status
             request.reason = terminal.reason
-            if self._traffic is not None and terminal.status is Status.COMPLETED:
+            if self._traffic and terminal.status is Status.COMPLETED:
                 self._note_completion(request, slices[terminal.ordinal], log)
-        if self._traffic is not None:
-            self._traffic.decoded(message.decode_forwards, message.accepted_tokens)
+        for window in self._traffic.values():
+            window.decoded(message.decode_forwards, message.accepted_tokens)
         if self._speculates:
             self._decode_forwards += message.decode_forwards
             self._accepted_tokens += message.accepted_tokens
         return NOTHING
 
     def _note_completion(self, request: RequestTimeline, slices: list[int], log: array[float]) -> None:
-        assert self._traffic is not None
         tokens = sum(slices[1::2]) - sum(slices[::2])
         first_ms, last_ms = (log[slices[0]], log[slices[-1] - 1]) if tokens else (math.nan, math.nan)
         arrived = request.arrived
-        self._traffic.completed(arrived.input_length, tokens, first_ms, last_ms, arrived.arrival_time_ms)
+        for window in self._traffic.values():
+            window.completed(arrived.input_length, tokens, first_ms, last_ms, arrived.arrival_time_ms)
+
+    def _note_interval(self, outputs: PassOutputs) -> None:
+        before = self._intervals.get(outputs.pool, IntervalMetrics())
+        self._intervals[outputs.pool] = IntervalMetrics(
+            before.cache_hit_tokens + outputs.cache_hit_tokens,
+            before.cache_total_tokens + outputs.cache_total_tokens,
+            before.preemptions + (0 if outputs.pool in self._retracts else outputs.preemptions),
+        )
 
     @handles(TakeTraffic)
     def take_traffic(self, message: TakeTraffic, envelope: Envelope) -> Reply:
-        assert self._traffic is not None
-        return Reply(outbox=(Outgoing(envelope.sender, self._traffic.take(envelope.at_ms)),))
+        return Reply(outbox=(Outgoing(SCALER, self._traffic[SCALER].take(envelope.at_ms)),))
+
+    @handles(TakeInterval)
+    def take_interval(self, message: TakeInterval, envelope: Envelope) -> Reply:
+        taken = IntervalTaken(self._traffic[SAMPLER].take(envelope.at_ms), self._intervals)
+        self._intervals = {}
+        return Reply(outbox=(Outgoing(SAMPLER, taken),))
 
     @handles(LifecycleOperation)
     def operated(self, message: LifecycleOperation, envelope: Envelope) -> Reply:
@@ -185,7 +213,7 @@ class Collector(SimActor):
             figures,
             record_per_request=self._record_per_request,
             warnings=list(message.warnings),
-            scaling=scaling_report(self._decisions, self._operations) if self._traffic is not None else None,
+            scaling=scaling_report(self._decisions, self._operations) if self._scales else None,
         )
         return Reply(result=report)
 

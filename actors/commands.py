@@ -74,7 +74,7 @@ def replay(
     ] = None,
     overrides: Overrides = None,
     output_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write report.json and requests.jsonl.")
+        Path | None, typer.Option(metavar="DIR", help="Write report.json, requests.jsonl and telemetry.jsonl.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")

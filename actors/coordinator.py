@@ -20,6 +20,7 @@ from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.errors import LIVELOCK, PolicyError, ReplayError
 from messages.passes import AbandonHead, StartPass
 from messages.scaling import StartScaling
+from messages.telemetry import FinishSampling, StartSampling
 
 _DISAGGREGATED_LIVELOCK = (
     "replay invariant violated: offline disagg replay encountered an effect-free zero-duration pass "
@@ -29,7 +30,7 @@ _DEAD_END = "replay invariant violated: offline disagg replay reached a dead end
 _TIMESTAMPS_PER_REPORT = 256
 _MOST_IDLE_TICKS = 1000
 """So many scaling ticks in a row with nothing else to do, while requests are left, are taken for endless."""
-_KEEPS_ALIVE = [phase not in (Phase.WORKER_READY, Phase.SCALING) for phase in Phase]
+_KEEPS_ALIVE = [phase not in (Phase.WORKER_READY, Phase.TELEMETRY, Phase.SCALING) for phase in Phase]
 """Whether what is due in a phase keeps a run going that has no request left."""
 _START_PASS = StartPass()
 
@@ -55,7 +56,8 @@ class Coordinator:
     one after the other is given up until the rest can go on.
 
     start_worker: called with the address of a pool and the id of a worker that it adds.
-    scaler: address of the actor that is told when all that is due at the start has been done.
+    scaler, sampler: addresses of the actors that are told when all that is due at the start has been done; the sampler
+    also when the run is over.
 
     Attributes:
         now_ms: the virtual time.
@@ -71,10 +73,14 @@ class Coordinator:
         progress: Callable[[int, float], None] | None = None,
         start_worker: Callable[[str, int], None] | None = None,
         scaler: str | None = None,
+        sampler: str | None = None,
     ) -> None:
         self.now_ms = 0.0
         self._start_worker = start_worker
         self._scaler = scaler
+        self._sampler = sampler
+        self._next_sample: tuple[float, Queued] | None = None
+        """The next sample is kept apart from all else, because it is no reason to go on."""
         self._gives_up = gives_up
         self._disaggregated = disaggregated
         self._max_sim_time_ms = max_sim_time_ms
@@ -135,8 +141,15 @@ class Coordinator:
         Raises:
             ReplayError: an actor failed, a time was not finite, or requests are left that nothing can end.
         """
+        self._process()
+        if self._sampler is not None:
+            self._sample("system", self._sampler, FinishSampling())
+
+    def _process(self) -> None:
         timestamps = idle_ticks = 0
         self._settle_timestamp()
+        if self._sampler is not None:
+            self._sample("system", self._sampler, StartSampling())
         if self._scaler is not None:
             self._release(self._stamp(0, self._take_seq_no(), "system", self._scaler, StartScaling()))
             self._release_cascade()
@@ -153,6 +166,7 @@ class Coordinator:
             next_ms = self._later[0][0]
             if self._max_sim_time_ms is not None and next_ms > self._max_sim_time_ms:
                 return
+            self._sample_before(next_ms)
             self.now_ms = next_ms
             idle_ticks = 0 if self._alive else idle_ticks + 1
             while self._later and self._later[0][0] == next_ms:
@@ -171,6 +185,23 @@ class Coordinator:
             raise self._livelock(self._in_flight) if stuck else self._dead_end()
         if self._progress is not None:
             self._progress(self._arrived - self._in_flight, self.now_ms)
+
+    def _sample(self, sender: str, sampler: str, message: Any, seq_no: int | None = None) -> None:
+        """Have a sample taken now, outside of any round: no pass is attempted for it."""
+        self._round, self._phase = 1, Phase.TELEMETRY
+        self._release(self._stamp(0, self._take_seq_no() if seq_no is None else seq_no, sender, sampler, message))
+        self._release_cascade()
+
+    def _sample_before(self, next_ms: float) -> None:
+        """Have the samples taken that are due before the next event; one due with it is taken in its rounds."""
+        while self._next_sample is not None and self._next_sample[0] <= next_ms:
+            (at_ms, queued), self._next_sample = self._next_sample, None
+            if at_ms == next_ms:
+                heapq.heappush(self._due[Phase.TELEMETRY], queued)
+                return
+            self.now_ms = at_ms
+            _, seq_no, sender, receiver, message = queued
+            self._sample(sender, receiver, message, seq_no)
 
     def _livelock(self, on_worker: int) -> ReplayError:
         """The error of passes that go on for ever; for `on_worker` requests, or for all that two pools have."""
@@ -217,7 +248,7 @@ class Coordinator:
                     self._phase = phase
                     self._release(self._stamp(*heapq.heappop(due)))
                     self._release_cascade()
-                    changed = True
+                    changed = changed or phase is not Phase.TELEMETRY
 
     def _take_up_offers(self, offers: dict[int, str], queue: list[int]) -> bool:
         """Start passes, the lowest worker first. After an attempt without effect a worker is not asked again here."""
@@ -318,7 +349,9 @@ class Coordinator:
 
     def _schedule(self, at_ms: float, seq_no: int, sender: str, outgoing: Outgoing) -> None:
         phase, receiver, message = outgoing.phase, outgoing.receiver, outgoing.message
-        if at_ms == self.now_ms:
+        if phase is Phase.TELEMETRY and self.now_ms < at_ms < math.inf:
+            self._next_sample = at_ms, (outgoing.key, seq_no, sender, receiver, message)
+        elif at_ms == self.now_ms:
             heapq.heappush(self._due[phase], (outgoing.key, seq_no, sender, receiver, message))
         elif self.now_ms < at_ms < math.inf:
             heapq.heappush(self._later, (at_ms, phase, outgoing.key, seq_no, sender, receiver, message))

@@ -51,6 +51,7 @@ class HandoffWorker(Worker):
         if outputs is None:
             return NOTHING
         outbox = self._publish_rank(self._outputs(outputs, array("d", (envelope.at_ms,))))
+        self._look(outputs.dp_rank)
         return Reply(outbox=outbox, offering=self._engine.has_work)
 
     def _defer(self, dp_rank: int, message: Any) -> None:
@@ -94,6 +95,7 @@ class PrefillWorker(HandoffWorker):
             self._defer(message.dp_rank, message)
             return NOTHING
         self._group.release_source(message.dp_rank, message.ordinal)
+        self._look(message.dp_rank)
         outbox = [Outgoing(HANDOFF, SourceReleased(message.ordinal)), *self._if_drained()]
         return Reply(outbox=outbox, offering=self._engine.has_work)
 
@@ -123,7 +125,10 @@ class DecodeWorker(HandoffWorker):
             return Reply(outbox=(Outgoing(HANDOFF, DestinationFailed(message.request.ordinal, reason)),))
         self._requests += 1
         if self._in_flight is None:
-            return Reply(outbox=self._try_reserve(message.dp_rank))
+            outbox = self._try_reserve(message.dp_rank)
+            self._look(message.dp_rank)
+            return Reply(outbox=outbox)
+        self._look(message.dp_rank)
         # Rows of passes tell who waits at their start.
         return self._cut(envelope) if self._group.wants_pass_end or self._capture_metrics else NOTHING
 
@@ -143,12 +148,15 @@ class DecodeWorker(HandoffWorker):
             self._requests -= 1
             fact = DestinationCancelled(message.ordinal)
         outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank), *self._if_drained()]
+        self._look(message.dp_rank)
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=cut.revoke)
 
     def _attempt_again(self, envelope: Envelope) -> Reply:
         # The end of an attempt is the end of a pass: every rank may grant a reservation.
         tried = self._group.wants_pass_end
         reserved = [outgoing for dp_rank in range(len(self._scheduler_ids)) for outgoing in self._try_reserve(dp_rank)]
+        if reserved:
+            self._look()
         if tried and not reserved:
             # Now it is known that no reservation will help those who wait.
             return self.start_pass(StartPass(), envelope)

@@ -10,6 +10,7 @@ CLIENT = "client"
 COLLECTOR = "collector"
 HANDOFF = "handoff"
 SCALER = "scaler"
+SAMPLER = "sampler"
 
 
 class PoolNames(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.names import COLLECTOR, SCALER, PoolNames
+from actors.names import COLLECTOR, SAMPLER, SCALER, PoolNames
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.scaling import (
@@ -26,6 +26,7 @@ from messages.scaling import (
     WorkerReport,
     WorkerStarted,
 )
+from messages.telemetry import PoolSample, SamplePool, SampleWorker, WorkerSample
 
 
 @dataclass
@@ -55,6 +56,9 @@ class Pool(SimActor):
         self._reports: dict[int, WorkerReport] = {}
         self._awaited = 0
         self._drained: set[int] = set()
+        self._limits_ms: dict[str, float | None] = {}
+        """Until when runs may last, by who says so."""
+        self._samples: dict[int, WorkerSample] = {}
 
     @handles(StartPool)
     def start_pool(self, message: StartPool, envelope: Envelope) -> Reply:
@@ -65,7 +69,10 @@ class Pool(SimActor):
 
     @handles(RunUntil)
     def run_until(self, message: RunUntil, envelope: Envelope) -> Reply:
-        return Reply(outbox=[Outgoing(self._names.worker(worker_id), message) for worker_id in self._members])
+        self._limits_ms[envelope.sender] = message.at_ms
+        limits = [limit_ms for limit_ms in self._limits_ms.values() if limit_ms is not None]
+        limit = RunUntil(min(limits, default=None))
+        return Reply(outbox=[Outgoing(self._names.worker(worker_id), limit) for worker_id in self._members])
 
     @handles(ReportPool)
     def report(self, message: ReportPool, envelope: Envelope) -> Reply:
@@ -86,6 +93,20 @@ class Pool(SimActor):
         if len(self._reports) < self._awaited:
             return NOTHING
         return Reply(outbox=(self._pool_report(),))
+
+    @handles(SamplePool)
+    def sample(self, message: SamplePool, envelope: Envelope) -> Reply:
+        self._samples.clear()
+        if not self._members:
+            return Reply(outbox=(self._pool_sample(),))
+        return Reply(outbox=[Outgoing(self._names.worker(worker_id), SampleWorker()) for worker_id in self._members])
+
+    @handles(WorkerSample)
+    def collect_sample(self, message: WorkerSample, envelope: Envelope) -> Reply:
+        self._samples[message.worker_id] = message
+        if len(self._samples) < len(self._members):
+            return NOTHING
+        return Reply(outbox=(self._pool_sample(),))
 
     @handles(ScaleTo)
     def scale(self, message: ScaleTo, envelope: Envelope) -> Reply:
@@ -192,6 +213,10 @@ class Pool(SimActor):
         rows = tuple(row for worker_id in state.active for row in self._reports[worker_id].rows)
         report = PoolReport(self._names.label, state.active, state.starting, state.draining, rows)
         return Outgoing(SCALER, report)
+
+    def _pool_sample(self) -> Outgoing:
+        workers = tuple(sample for _, sample in sorted(self._samples.items()))
+        return Outgoing(SAMPLER, PoolSample(self._names.label, self._state(), workers))
 
     def _record(
         self,

@@ -18,13 +18,14 @@ from actors.collector import Collector
 from actors.coordinator import Coordinator
 from actors.handoff import HandoffActor, TransferModel
 from actors.handoff_worker import DecodeWorker, PrefillWorker
-from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, SCALER, PoolNames
+from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, SAMPLER, SCALER, PoolNames
 from actors.pool import Pool
 from actors.reporting.scaling import with_planner
 from actors.routing.placement import PlacementPolicy
 from actors.routing.round_robin import PoolRoundRobin, RoundRobin
 from actors.routing.router import Router
 from actors.runtime import Runtime, SimActor, start_actor
+from actors.sampler import Sampler
 from actors.scaler import Scaler, ScalingPolicy
 from actors.worker import Worker
 from actors.workload.client import Client
@@ -40,6 +41,7 @@ from messages.report import ConcludeRun, ReplayReport
 from messages.requests import ReleaseArrivals
 from messages.scaling import StartPool
 from messages.spec import DisaggregatedTopology, KvRouterPlacement, NoScaling, PoolSpec, ReplaySpec, RoleSpec
+from messages.telemetry import ReportSamples
 
 if TYPE_CHECKING:
     from actors.planner.bootstrap import BootstrapSession
@@ -96,7 +98,7 @@ def run(
         merge_passes=not step,
         horizon_ms=spec.max_sim_time_ms,
         strict=spec.strict,
-        capture_metrics=scaling_policy is not None,
+        capture_metrics=scaling_policy is not None or spec.telemetry is not None,
     )
     total = sum(len(session.turns) for session in workload.sessions)
     report_progress = None
@@ -116,6 +118,7 @@ def run(
         progress=report_progress,
         start_worker=lambda pool, worker_id: pools[pool](worker_id),
         scaler=SCALER if scaling_policy is not None else None,
+        sampler=SAMPLER if spec.telemetry is not None else None,
     )
     with _actors(runtime, coordinator) as start:
         policies = _Policies(spec, base_dir, placement)
@@ -140,9 +143,11 @@ def run(
             policy = policies.of_pool(AGGREGATED, engine)
             cluster.add_pool(AGGREGATED, topology.workers, engine, Role.AGGREGATED, policy)
             gpus = _gpus(engine)
+        names = (PREFILL, DECODE) if isinstance(topology, DisaggregatedTopology) else (AGGREGATED,)
         if scaling_policy is not None:
-            names = (PREFILL, DECODE) if isinstance(topology, DisaggregatedTopology) else (AGGREGATED,)
             start(SCALER, Scaler, scaling_policy, names)
+        if spec.telemetry is not None:
+            start(SAMPLER, Sampler, spec.telemetry.sample_interval_ms, names)
         start(
             COLLECTOR,
             Collector,
@@ -152,6 +157,10 @@ def run(
             record_per_request=spec.record_per_request,
             speculates=any(rank.aic_nextn is not None for rank in spec.ranks),
             scales=scaling_policy is not None,
+            samples=spec.telemetry is not None,
+            retracts=frozenset(
+                pool.label for pool, rank in zip(names, spec.ranks, strict=True) if rank.backend == "sglang"
+            ),
         )
         coordinator.post(CLIENT, ReleaseArrivals(), Phase.ADMISSION)
         with _interrupts_between_messages(coordinator):
@@ -166,6 +175,8 @@ def run(
             warnings=tuple(workload.warnings),
         )
         report: ReplayReport = coordinator.call(COLLECTOR, conclude)
+        if spec.telemetry is not None:
+            report = msgspec.structs.replace(report, telemetry=coordinator.call(SAMPLER, ReportSamples()))
         details = getattr(scaling_policy, "details", None)
         return report if details is None else with_planner(report, details())
 

@@ -17,6 +17,7 @@ from messages.kv import EvictionForecast
 from messages.passes import IDLE_ROW, ForwardPassMetrics, PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
 from messages.scaling import RankRow, ReportWorker, RunUntil, WorkerDrained, WorkerDraining, WorkerReport
+from messages.telemetry import Gauges, SampleWorker, WorkerSample
 
 _IDLE_MS = 1000.0
 
@@ -28,7 +29,7 @@ class Worker(SimActor):
     revoked and, for the passes that remain, sent again.
 
     tell_router: whether the placement policy follows what becomes of requests.
-    capture_metrics: whether somebody asks for rows of what passes worked on.
+    capture_metrics: whether somebody asks for rows of what passes worked on, or for samples of what ranks hold.
     """
 
     _follower = CLIENT
@@ -68,11 +69,15 @@ class Worker(SimActor):
         """When each rank had its latest row."""
         self._began_ms = 0.0
         """Start of the run in flight."""
+        self._gauges: list[Gauges] = []
+        """What each rank held at its last command or end of a pass, where rows are captured."""
+        self._look()
 
     @handles(Dispatch)
     def accept_request(self, message: Dispatch, envelope: Envelope) -> Reply:
         self._engine.submit(message.dp_rank, message.request)
         self._requests += 1
+        self._look(message.dp_rank)
         if self._in_flight is None:
             return Reply(offering=True)
         if not self._in_flight.cut_on_submit:
@@ -155,7 +160,21 @@ class Worker(SimActor):
         if self._capture_metrics:
             self._note_rows(outputs, ends_ms)
         outbox = self._publish({rank.dp_rank: rank for rank in outputs})
+        self._look()
         return Reply(outbox=[*outbox, *self._if_drained()], offering=self._engine.has_work, revoke=revoke)
+
+    def _look(self, dp_rank: int | None = None) -> None:
+        """Note what a rank holds now, or all of them."""
+        if not self._capture_metrics:
+            return
+        if dp_rank is None:
+            self._gauges = [self._engine.gauges(rank) for rank in range(len(self._scheduler_ids))]
+        else:
+            self._gauges[dp_rank] = self._engine.gauges(dp_rank)
+
+    @handles(SampleWorker)
+    def sample(self, message: SampleWorker, envelope: Envelope) -> Reply:
+        return Reply(outbox=(Outgoing(self._names.pool, WorkerSample(self._worker_id, tuple(self._gauges))),))
 
     @handles(RunUntil)
     def run_until(self, message: RunUntil, envelope: Envelope) -> Reply:
@@ -224,6 +243,8 @@ class Worker(SimActor):
             preemptions=rank.preemptions,
             kv_events=rank.kv_events,
             metrics=rank.metrics,
+            cache_hit_tokens=rank.cache_hit_tokens,
+            cache_total_tokens=rank.cache_total_tokens,
         )
 
     def _publish(self, ended: dict[int, PassOutputs]) -> list[Outgoing]:

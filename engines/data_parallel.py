@@ -20,6 +20,7 @@ from engines.engine import (
     SourceRank,
 )
 from messages.requests import Request
+from messages.telemetry import Gauges
 
 
 class RankGroup:
@@ -94,6 +95,9 @@ class RankGroup:
         outputs = tuple([rank.end_pass(passes) for rank in self._active])
         self._wave = self._wave + passes if self.has_work else 0
         return outputs
+
+    def gauges(self, dp_rank: int) -> Gauges:
+        return self._ranks[dp_rank].gauges()
 
     def _within_horizon(self, ends_ms: array[float]) -> array[float]:
         if self._until_ms is not None and ends_ms[-1] > self._until_ms:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from messages.kv import Eviction, KvEvent
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request
+from messages.telemetry import Gauges
 
 
 class Role(enum.Enum):
@@ -116,13 +117,15 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     preemptions: int = 0
     kv_events: tuple[KvEvent, ...] = ()
     metrics: ForwardPassMetrics | None = None
+    cache_hit_tokens: int = 0
+    cache_total_tokens: int = 0
 
 
 class RankScheduler(Protocol):
     """One rank: its queues, its cache, its passes. Knows no clock: `now_ms` is told.
 
-    A pass is formed by `begin_pass` and ended by `end_pass`; in between only `group_formed` and then `submit` may be
-    called.
+    A pass is formed by `begin_pass` and ended by `end_pass`; in between only `group_formed` and then `submit` and
+    `gauges` may be called.
     """
 
     @property
@@ -150,6 +153,10 @@ class RankScheduler(Protocol):
         """Finish the first `passes` passes of what was begun; the rest never happens."""
         ...
 
+    def gauges(self) -> Gauges:
+        """What the rank holds. Of a run under way the first pass counts as formed, where rows are captured."""
+        ...
+
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
     """A destination that got its blocks; `fresh_tokens` is the room for content that the rank does not have."""
@@ -159,7 +166,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
 
 class HandoffRank(RankScheduler, Protocol):
-    """A rank that takes part in hand-offs. While a pass is in flight only `reserve` may be called."""
+    """A rank that takes part in hand-offs. While a pass is in flight only `reserve` and `gauges` may be called."""
 
     def abandon_head(self) -> RankOutputs | None:
         """Give up the first request that waits for room, if any does; it ends as failed."""
@@ -231,4 +238,8 @@ class Engine(Protocol):
 
     def end_pass(self, passes: int) -> tuple[RankOutputs, ...]:
         """Finish the first `passes` passes of the current run; outputs of the ranks that took part, in rank order."""
+        ...
+
+    def gauges(self, dp_rank: int) -> Gauges:
+        """What a rank holds; in the middle of a pass, with all that was decided at its start."""
         ...

@@ -28,6 +28,7 @@ from engines.timing.durations import Durations
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
+from messages.telemetry import Gauges
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
@@ -106,6 +107,18 @@ class SglangScheduler:
             self._outputs = self._finish_run(self._run, passes)
             self._run = None
         return self._outputs
+
+    def gauges(self) -> Gauges:
+        # The first pass of a run takes pages when it begins; nobody is admitted in it and nobody finishes.
+        taken = self._members.blocks_needed(1) if self._run is not None else 0
+        # Pages that only the tree holds count as active.
+        return Gauges(
+            active_blocks=self._cache.num_pages - max(self._cache.free - taken, 0),
+            inactive_blocks=0,
+            total_blocks=self._cache.num_pages,
+            running_requests=self._running,
+            waiting_requests=len(self._waiting) + len(tuple(self._taken_over_later())),
+        )
 
     @property
     def _running(self) -> int:
@@ -217,6 +230,8 @@ class SglangScheduler:
         self._join(going_on)
         terminals = [self._complete(sequence) for sequence in (*empty, *last)]
         speculates = self._sampler is not None
+        captured = self._options.capture_metrics
+        hit = sum([chunk.start for chunk in chunks if chunk.fresh]) if captured else 0
         self._outputs = RankOutputs(
             dp_rank=self._options.dp_rank,
             resumed=() if speculates else _ordinals(emitting),
@@ -228,6 +243,8 @@ class SglangScheduler:
             committed_prefill_tokens=isl - prefix,
             kv_events=self._leases.take_events(),
             metrics=self._metrics(end_ms - now_ms, chunks, Lengths(), self._waiting, self._taken_over_later()),
+            cache_hit_tokens=hit,
+            cache_total_tokens=hit + isl - prefix if captured else 0,
         )
         return RankPass(end_ms, prefilled=isl > prefix, worked=isl > prefix)
 
@@ -432,6 +449,9 @@ class SglangScheduler:
             passes = self._passes_before_admission(passes)
             if not passes:
                 return None
+        if self._options.capture_metrics and passes < 2:
+            # Of a pass that is not the last of a run it is known from the beginning what it leaves.
+            return None
         self._decoded = True
         if self._options.capture_metrics:
             self._queued = tuple(waiting), tuple(self._taken_over_later())

@@ -26,6 +26,7 @@ from engines.timing.durations import Durations
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
+from messages.telemetry import Gauges
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
@@ -115,6 +116,19 @@ class VllmScheduler:
         if passes == 1:
             return self._outputs
         return msgspec.structs.replace(self._outputs, terminals=self._finish_run(run, passes - 1).terminals)
+
+    def gauges(self) -> Gauges:
+        pool = self._pool
+        # The first pass of a run takes blocks when it begins; nobody is admitted in it and nobody finishes.
+        taken = self._decoders.blocks_needed(1) if self._run is not None else 0
+        handed_over = (*self._destinations.queue, *self._destinations.held)
+        return Gauges(
+            active_blocks=pool.active + taken,
+            inactive_blocks=pool.inactive - max(taken - pool.free, 0),
+            total_blocks=pool.num_blocks,
+            running_requests=self._running,
+            waiting_requests=len(self._waiting) + len(handed_over),
+        )
 
     def _new_sequence(self, request: Request) -> Sequence:
         return Sequence(request, request.output_tokens, self._output_limit(request))

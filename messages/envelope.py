@@ -12,7 +12,7 @@ class Phase(enum.IntEnum):
     """The phases of one round at one timestamp, in the order in which they run.
 
     Transfers and hand-off happen in disaggregated clusters only. START is that of decode and aggregated workers. RETIRE
-    removes workers that have drained.
+    removes workers that have drained. TELEMETRY takes samples, which changes nothing.
     """
 
     COMPLETIONS = 0
@@ -23,7 +23,8 @@ class Phase(enum.IntEnum):
     START_PREFILL = 5
     START = 6
     RETIRE = 7
-    SCALING = 8
+    TELEMETRY = 8
+    SCALING = 9
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):

@@ -82,6 +82,8 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     terminals: requests that ended at the last of `ends_ms`, in output order.
     signals: the order in which first tokens and ends came out, each request once, where there are both.
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
+    cache_hit_tokens, cache_total_tokens: of the tokens that a prefill pass dealt with, those found cached, and all;
+        SGLang only, and only where rows of passes are captured.
     """
 
     pool: str
@@ -102,6 +104,8 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     preemptions: int = 0
     kv_events: tuple[KvEvent, ...] = ()
     metrics: ForwardPassMetrics | None = None
+    cache_hit_tokens: int = 0
+    cache_total_tokens: int = 0
 
 
 PassMessage = StartPass | AbandonHead | PassCompleted | PassOutputs

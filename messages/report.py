@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from messages.planner_report import PlannerTick, ScalingEvent
+from messages.telemetry import TelemetrySample
 
 Number = int | float
 
@@ -207,6 +208,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     routing: what the KV routers did, by pool; None under another placement.
     planner: what the scaling policy did; None without one.
     planner_ticks: what the planner saw and decided at every tick; None under another policy.
+    telemetry: samples in the order of time; None where the spec asks for none.
     shortfalls: one entry per way of not completing that occurred.
     warnings: oddities of the input that did not stop the run, a line each.
     """
@@ -218,6 +220,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     routing: dict[str, PoolRouting] | None = None
     planner: ScalingReport | None = None
     planner_ticks: list[PlannerTick] | None = None
+    telemetry: list[TelemetrySample] | None = None
 
 
 class ConcludeRun(msgspec.Struct, frozen=True):

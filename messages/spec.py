@@ -259,6 +259,12 @@ class Sla(Strict, frozen=True):
             raise ValueError("e2e_ms is mutually exclusive with ttft_ms and itl_ms")
 
 
+class TelemetrySpec(Strict, frozen=True):
+    """Samples of the state of the cluster. `sample_interval_ms`: simulated time from one to the next."""
+
+    sample_interval_ms: AbovePositive = 1000.0
+
+
 TraceFormat = Literal["mooncake", "mooncake-delta", "mooncake_delta", "applied_compute_agentic"]
 
 
@@ -364,6 +370,7 @@ class ReplaySpec(Strict, frozen=True):
     record_per_request: bool = True
     sla: Sla = Sla()
     strict: bool = False
+    telemetry: TelemetrySpec | None = None
 
     @property
     def ranks(self) -> list[RankSpec]:

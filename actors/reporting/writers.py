@@ -19,7 +19,8 @@ from messages.report import ReplayReport
 REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
 PLANNER_FILE = "planner.jsonl"
-KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE)
+TELEMETRY_FILE = "telemetry.jsonl"
+KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE)
 
 _MOST_LINKS = 40
 
@@ -62,6 +63,8 @@ class OutputDirectory:
                 contents[REQUESTS_FILE] = msgspec.json.Encoder().encode_lines(report.requests)
             if report.planner_ticks is not None:
                 contents[PLANNER_FILE] = msgspec.json.Encoder().encode_lines(report.planner_ticks)
+            if report.telemetry is not None:
+                contents[TELEMETRY_FILE] = msgspec.json.Encoder().encode_lines(report.telemetry)
             for name, content in contents.items():
                 self._partials[name].file.write(content)
                 self._partials[name].file.close()
@@ -87,7 +90,7 @@ class OutputDirectory:
         if entries and not overwrite:
             raise InputError(
                 f"{self.path}: the output directory is not empty (it holds {entries[0]}); "
-                f"choose another or pass --overwrite to replace {' and '.join(KNOWN_FILES)}"
+                f"choose another or pass --overwrite to replace {', '.join(KNOWN_FILES)}"
             )
         for path in (self.path / name for name in KNOWN_FILES):
             if os.path.lexists(path) and _is_special(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.names import AGGREGATED, COLLECTOR, PoolNames
+from actors.names import AGGREGATED, COLLECTOR, SAMPLER, PoolNames
 from actors.routing.placement import Placement, PlacementPolicy
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
@@ -13,6 +13,7 @@ from messages.kv import EvictionForecast
 from messages.passes import PassOutputs
 from messages.requests import Dispatch, PlaceRequest, RequestRouted, Status
 from messages.scaling import TopologySettled, WorkerDraining, WorkerReady, WorkerRemoved
+from messages.telemetry import RouterSample, SampleRouter
 
 
 class Router(SimActor):
@@ -100,6 +101,10 @@ class Router(SimActor):
     @handles(TopologySettled)
     def topology_settled(self, message: TopologySettled, envelope: Envelope) -> Reply:
         return self._dispatch(self._policy.topology_settled(envelope.at_ms), envelope)
+
+    @handles(SampleRouter)
+    def sample(self, message: SampleRouter, envelope: Envelope) -> Reply:
+        return Reply(outbox=(Outgoing(SAMPLER, RouterSample(self._names.label, len(self._queued_at_ms))),))
 
     def _dispatch(self, placements: Iterable[Placement], envelope: Envelope) -> Reply:
         outbox = []

@@ -24,7 +24,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "sla": (None,),
     "requests": (None,),
     "workload": (None,),
-    "telemetry": (None,),
     "encoder": (None,),
     "engine.prefill": (None,),
     "engine.decode": (None,),

@@ -12,6 +12,7 @@ from actors.handoff import HandoffActor
 from actors.handoff_worker import DecodeWorker, PrefillWorker
 from actors.pool import Pool
 from actors.routing.router import Router
+from actors.sampler import Sampler
 from actors.scaler import Scaler
 from actors.worker import Worker
 from actors.workload.client import Client
@@ -21,13 +22,22 @@ from messages.passes import PassMessage
 from messages.report import ConcludeRun
 from messages.requests import ArrivalMessage, PlacementMessage
 from messages.scaling import PoolMessage, ScalingMessage
+from messages.telemetry import TelemetryMessage
 
 KINDS = [
     kind
-    for conversation in (ArrivalMessage, PlacementMessage, PassMessage, PoolMessage, ScalingMessage, HandoffMessage)
+    for conversation in (
+        ArrivalMessage,
+        PlacementMessage,
+        PassMessage,
+        PoolMessage,
+        ScalingMessage,
+        TelemetryMessage,
+        HandoffMessage,
+    )
     for kind in typing.get_args(conversation)
 ] + [EvictionForecast, ConcludeRun]
-ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Scaler, Collector)
+ACTORS = (Client, Router, Worker, PrefillWorker, DecodeWorker, HandoffActor, Pool, Scaler, Sampler, Collector)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -57,6 +57,15 @@ def scaled_case(backend: str, topology: str, seed: int) -> dict[str, Any]:
     return case
 
 
+def sampled_case(backend: str, topology: str, seed: int) -> dict[str, Any]:
+    """A case with ticks that change the number of workers, and samples of telemetry."""
+    case = scaled_case(backend, topology, seed)
+    case["config"]["capture_telemetry"] = True
+    rng = random.Random(f"telemetry/{backend}/{topology}/{seed}")
+    case["config"]["telemetry_sample_interval_ms"] = rng.choice((3.0, 7.7, 20.25, 100.0, 1000.0))
+    return case
+
+
 def wider_pools_case(backend: str, seed: int) -> dict[str, Any]:
     """A case of two pools that have little in common, with any of what the reference's generator leaves out.
 

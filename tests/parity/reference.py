@@ -40,7 +40,8 @@ def child(case, pipe):
 
         core.run_mocker_trace_replay = scaled
         answer = run_case(case)
-        pipe.send({**answer, "operations": natives[0].lifecycle_operations, "snapshots": policy.snapshots})
+        seen = {"operations": natives[0].lifecycle_operations, "snapshots": policy.snapshots}
+        pipe.send({**answer, **seen, "telemetry": natives[0].telemetry})
     except BaseException as error:
         pipe.send({"error": str(error)})
 
@@ -92,7 +93,8 @@ class Reference:
     def scaled_answers(self, cases: Sequence[dict[str, Any]], seconds: float = 10.0) -> list[dict[str, Any]]:
         """As `answers`, with the ticks `scaling` of each case decided by a script.
 
-        Each also has "operations" (the life of the workers) and "snapshots" (what the policy was shown).
+        Each also has "operations" (the life of the workers), "snapshots" (what the policy was shown), and "telemetry"
+        (the samples, where the case asks for them).
         """
         return self._ask(_SCALE_ALL, cases, seconds)
 

@@ -175,7 +175,7 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         'adapters.scaling.provider: unknown provider "reactive"; expected "none" or "schedule" or "planner"',
     ),
     ({"adapters": {"scaling": {"provider": "schedule"}}}, "adapters.scaling.config: missing; it is required"),
-    ({"telemetry": {"sample_interval_ms": 1.0}}, "telemetry: this version does not support it; remove it"),
+    ({"encoder": {"workers": 1}}, "encoder: this version does not support it; remove it"),
     ({"version": 2}, "version: unknown version 2; expected 1"),
     ({"max_in_flight": 0}, "max_in_flight: expected an integer >= 1, got 0"),
     (
@@ -194,6 +194,14 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ),
     ({"max_sim_time_ms": -1}, "max_sim_time_ms: expected a number >= 0, got -1"),
     ({"max_sim_time_ms": "1"}, 'max_sim_time_ms: expected a number >= 0, got "1"'),
+    (
+        {"telemetry": {"sample_interval_ms": 0}},
+        "telemetry.sample_interval_ms: expected a number > 0, got 0",
+    ),
+    (
+        {"telemetry": {"sample_interval_ms": -2.5}},
+        "telemetry.sample_interval_ms: expected a number > 0, got -2.5",
+    ),
     ({"sla": {"ttft_ms": 0}}, "sla.ttft_ms: expected a number > 0, got 0"),
     ({"sla": {"e2e_ms": 1, "itl_ms": 1}}, "sla: e2e_ms is mutually exclusive with ttft_ms and itl_ms"),
     ({"stric": True}, 'stric: unknown key; did you mean "strict"?'),
