@@ -1,63 +1,52 @@
-"""Whole recorded runs with the reference's planner, replayed: what it saw, decided and caused is the same."""
+"""The planner that a spec names, from the spec to the files of a run."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pytest
-
 from actors import replay
-from tests.parity.reference import Reference, as_spec
+from actors.reporting.writers import OutputDirectory
 from tests.planner.builders import LinearSession
-from tests.scaling.comparison import assert_like
-
-RUNS = (
-    "throughput-agg",
-    "load-agg",
-    "latency-disagg",
-    "sla-throughput-disagg",
-    "sla-mixed-disagg",
-    "sla-load-agg",
-)
-INPUT = ("worker_counts", "traffic")
+from tests.scenario import cluster
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_planner_run(name: str, reference: Reference, shared: Path, tmp_path: Path) -> None:
-    from run_reference import load_case
-
-    path = shared / "spec" / "examples" / f"planner-run-{name}.json"
-    document: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-    report = replay(as_spec(load_case(path)[0], tmp_path), planner_bootstrap=LinearSession())
-    assert report.planner is not None
-    assert report.planner_ticks is not None
-    assert len(report.planner_ticks) == document["total_ticks"]
-    for ours, theirs in zip(report.planner_ticks, document["ticks"], strict=True):
-        tick = msgspec.to_builtins(ours)
-        at = f"tick {theirs['ordinal']}"
-        assert tick["at_ms"] == theirs["at_ms"]
-        assert_like(tick["input"], {key: theirs[key] for key in INPUT if key in theirs}, at)
-        assert_like(tick["effects"]["scale_to"], theirs["scale_to"], f"{at}.scale_to")
-        assert_like(tick["effects"]["diagnostics"], theirs["diagnostics"], f"{at}.diagnostics")
-        assert_like(tick["runtime_decision"], theirs["runtime_decision"], f"{at}.decision")
-        for pool in ("prefill", "decode"):
-            assert_like(tick["topology"][pool], theirs["topology"][pool], f"{at}.{pool}")
-    assert_like(msgspec.to_builtins(report.planner.scaling_events), document["scaling_events"], "events")
-    operations = [
-        {
-            "at_ms": operation.at_ms,
-            "pool": operation.pool,
-            "cause": operation.cause,
-            "tick": operation.planner_tick_ordinal,
-            "transitions": [[change.worker_id, change.transition] for change in operation.transitions],
-            "state_after": operation.state_after_batch,
-        }
-        for operation in report.planner.lifecycle_operations
+def _spec(**config: Any) -> dict[str, Any]:
+    requests = [(100.0 * index, 600 + 40 * (index % 7), 40) for index in range(200)]
+    spec = cluster(*((at_ms, inputs, outputs) for at_ms, inputs, outputs in requests[:26]), blocks=400)
+    spec["requests"] = [
+        {"id": str(index), "arrival_time_ms": at_ms, "input_tokens": inputs, "output_tokens": outputs}
+        for index, (at_ms, inputs, outputs) in enumerate(requests)
     ]
-    theirs_operations = [
-        {**operation, "transitions": [change[:2] for change in operation["transitions"]]}
-        for operation in document["lifecycle_operations"]
-    ]
-    assert_like(operations, theirs_operations, "operations")
+    spec["engine"]["rank"] |= {"max_model_len": 4096}
+    spec["adapters"] = {"scaling": {"provider": "planner", "config": {"load_adjustment_interval_seconds": 2, **config}}}
+    return spec
+
+
+def test_files_and_reasons(tmp_path: Path) -> None:
+    report = replay(_spec(optimization_target="latency"))
+    OutputDirectory(tmp_path, overwrite=True).write(report)
+    planner = json.loads((tmp_path / "report.json").read_text())["planner"]
+    ticks = [json.loads(line) for line in (tmp_path / "planner.jsonl").read_text().splitlines()]
+    assert len(ticks) == planner["total_ticks"] > 5
+    assert [tick["at_ms"] for tick in ticks] == [2000.0 * (index + 1) for index in range(len(ticks))]
+    first = planner["decisions"][0]
+    assert first["load_decision_reason"] == "scale_up"
+    assert (first["target_decode"], planner["lifecycle_operations"][0]["planner_tick_ordinal"]) == (
+        2,
+        first["tick_ordinal"],
+    )
+    assert planner["worker_counts"][0]["active"] == 2
+
+
+def test_bootstrap_session() -> None:
+    """A planner that aims at an SLA is told how long passes take before it sees any."""
+    spec = _spec(optimization_target="sla", load_predictor="constant")
+    statuses = []
+    for session in (None, LinearSession()):
+        report = replay(spec, planner_bootstrap=session)
+        assert report.planner is not None
+        assert report.planner.metadata is not None
+        statuses.append(report.planner.metadata["bootstrap"]["status"])
+    assert statuses == ["not_configured_load_only", "installed"]
