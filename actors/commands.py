@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from messages.spec import ReplaySpec
 
 EXAMPLES_DIR = Path(__file__).parent / "examples"
+ABOUT_FILE = "about.txt"
+"""One line about an example, beside its spec."""
 
 
 def _example_names() -> list[str]:
@@ -74,7 +76,11 @@ def replay(
     ] = None,
     overrides: Overrides = None,
     output_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write report.json, requests.jsonl and telemetry.jsonl.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write report.json, requests.jsonl and, where there are any, planner.jsonl and telemetry.jsonl.",
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
@@ -138,6 +144,34 @@ def validate_spec(
     for warning in validate(spec, overrides or ()):
         say("warning", warning)
     print(f"{spec}: valid")
+    return SUCCESS
+
+
+@app.command()
+def examples(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Copy this example instead of listing all.")
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to, instead of ./NAME.")] = None,
+) -> int:
+    """List the built-in examples, or copy one to work on."""
+    if name is None:
+        for example in _example_names():
+            print(f"{example:<14} {(EXAMPLES_DIR / example / ABOUT_FILE).read_text().strip()}")
+        return SUCCESS
+    from messages.errors import InputError
+
+    source, target = _example_path(name).parent, output_dir or Path(name)
+    try:
+        target.mkdir(parents=True)
+        for file in sorted(source.iterdir()):
+            if file.name != ABOUT_FILE:
+                (target / file.name).write_bytes(file.read_bytes())
+                print(f"Saved: {target / file.name}")
+    except FileExistsError:
+        raise InputError(f"{target}: exists already; choose another place with --output-dir DIR") from None
+    except OSError as error:
+        raise InputError(f"{target}: cannot be created: {error.strerror or error}") from None
     return SUCCESS
 
 
@@ -273,4 +307,4 @@ def _example_path(name: str) -> Path:
         return EXAMPLES_DIR / name / "spec.json"
     close = difflib.get_close_matches(name, names, n=1)
     hint = f'did you mean "{close[0]}"?' if close else f"available: {', '.join(names)}"
-    raise InputError(f'--example: unknown example "{name}"; {hint}')
+    raise InputError(f'unknown example "{name}"; {hint}')

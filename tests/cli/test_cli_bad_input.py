@@ -155,7 +155,10 @@ def test_many_findings_are_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture
         (["replay"], "give either SPEC or --example NAME"),
         (["replay", "spec.json", "--example", "aggregated"], "give either SPEC or --example NAME"),
         (["replay", "--example", "agregated"], 'unknown example "agregated"; did you mean "aggregated"?'),
-        (["replay", "--example", "zzz"], 'unknown example "zzz"; available: aggregated'),
+        (
+            ["replay", "--example", "zzz"],
+            'unknown example "zzz"; available: aggregated, disaggregated, kv_router, planner, sglang',
+        ),
         (["replay", "--bogus"], "No such option: --bogus"),
         (["replay", "--runtime", "green"], "'green' is not one of 'cooperative', 'threads'"),
         (["replay", "nowhere.json"], "nowhere.json: no such file"),

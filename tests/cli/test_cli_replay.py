@@ -120,6 +120,27 @@ def test_built_in_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["prefix_cache_reused_ratio"] > report["first_admission_prefix_cache_reused_ratio"] > 0.3
 
 
+@pytest.mark.parametrize("name", ["sglang", "disaggregated", "kv_router", "planner"])
+def test_further_examples(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each can be copied and replayed, and meets its SLA for some of its requests."""
+    assert main(["examples", name, "--output-dir", str(tmp_path / "mine")]) == 0
+    capsys.readouterr()
+    assert main(["replay", str(tmp_path / "mine" / "spec.json"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["completed_requests"] == report["num_requests"] > 200
+    assert 0 < report["goodput_completed_requests"] <= report["num_requests"]
+    assert ("planner" in report) == (name == "planner")
+    assert ("routing" in report) == (name == "kv_router")
+
+
+def test_examples_are_listed_and_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["examples"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["aggregated", "disaggregated", "kv_router", "planner", "sglang"]
+    assert main(["examples", "planner", "--output-dir", str(tmp_path)]) == 2
+    assert "exists already; choose another place with --output-dir DIR" in capsys.readouterr().err
+
+
 def test_empty_list_of_requests_succeeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(write(tmp_path / "spec.json", requests=[])), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["num_requests"] == 0
