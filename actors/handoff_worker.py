@@ -96,7 +96,9 @@ class PrefillWorker(HandoffWorker):
             return NOTHING
         self._group.release_source(message.dp_rank, message.ordinal)
         self._look(message.dp_rank)
-        outbox = [Outgoing(HANDOFF, SourceReleased(message.ordinal)), *self._if_drained()]
+        outbox = [Outgoing(HANDOFF, SourceReleased(message.ordinal))]
+        if self._draining:
+            outbox += self._if_drained()
         return Reply(outbox=outbox, offering=self._engine.has_work)
 
 
@@ -147,7 +149,9 @@ class DecodeWorker(HandoffWorker):
             self._group.cancel(message.dp_rank, message.ordinal)
             self._requests -= 1
             fact = DestinationCancelled(message.ordinal)
-        outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank), *self._if_drained()]
+        outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank)]
+        if self._draining:
+            outbox += self._if_drained()
         self._look(message.dp_rank)
         return Reply(outbox=outbox, offering=self._engine.has_work, revoke=cut.revoke)
 

@@ -96,13 +96,14 @@ class Worker(SimActor):
         self._in_flight = begun
         self._began_ms = envelope.at_ms
         self._passes = len(begun.ends_ms)
-        self._foretold = [planned.dp_rank for planned in begun.evictions]
+        if begun.evictions or self._foretold:
+            self._foretold = [planned.dp_rank for planned in begun.evictions]
         if begun.ends_ms[-1] == envelope.at_ms:
             return self._end_pass()
-        outbox = [self._completion(begun)]
-        if self._tell_router:
-            outbox += [self._forecast(begun, planned) for planned in begun.evictions]
-        return Reply(outbox=outbox)
+        if not (self._tell_router and begun.evictions):
+            return Reply(outbox=(self._completion(begun),))
+        forecasts = [self._forecast(begun, planned) for planned in begun.evictions]
+        return Reply(outbox=[self._completion(begun), *forecasts])
 
     def _attempt_again(self, envelope: Envelope) -> Reply:
         """What an attempt without effect leaves."""
@@ -161,7 +162,9 @@ class Worker(SimActor):
             self._note_rows(outputs, ends_ms)
         outbox = self._publish({rank.dp_rank: rank for rank in outputs})
         self._look()
-        return Reply(outbox=[*outbox, *self._if_drained()], offering=self._engine.has_work, revoke=revoke)
+        if self._draining:
+            outbox += self._if_drained()
+        return Reply(outbox=outbox, offering=self._engine.has_work, revoke=revoke)
 
     def _look(self, dp_rank: int | None = None) -> None:
         """Note what a rank holds now, or all of them."""
