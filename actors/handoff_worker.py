@@ -9,7 +9,7 @@ from actors.names import HANDOFF, PoolNames
 from actors.runtime import handles
 from actors.worker import Worker
 from engines.data_parallel import DestinationGroup, HandoffGroup, SourceGroup
-from messages.envelope import NOTHING, Envelope, Outgoing, Reply
+from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.handoff import (
     ActivateDestination,
     CancelDestination,
@@ -60,11 +60,21 @@ class HandoffWorker(Worker):
     def _publish(self, ended: dict[int, PassOutputs]) -> list[Outgoing]:
         outbox: list[Outgoing] = []
         for dp_rank in range(len(self._scheduler_ids)):
-            outbox += [Outgoing(HANDOFF, message) for message in self._deferred.pop(dp_rank, ())]
+            outbox += self._queue_again(dp_rank, next(iter(ended.values())).ends_ms[-1])
             if dp_rank in ended:
                 outbox += self._publish_rank(ended[dp_rank])
             outbox += self._after_pass(dp_rank)
         return outbox
+
+    def _queue_again(self, dp_rank: int, now_ms: float) -> list[Outgoing]:
+        """The actions that waited for the end of the pass go to the end of the queue.
+
+        Where there are several ranks the hand-off actor puts them there, behind what comes of the ranks before.
+        """
+        deferred = self._deferred.pop(dp_rank, ())
+        if len(self._scheduler_ids) > 1:
+            return [Outgoing(HANDOFF, message) for message in deferred]
+        return [Outgoing(self._name, message, now_ms, Phase.HANDOFF) for message in deferred]
 
     def _after_pass(self, dp_rank: int) -> list[Outgoing]:
         """What a rank does at the end of a pass of its worker, whether it took part or not."""
