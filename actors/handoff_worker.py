@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from actors.names import HANDOFF, PoolNames
 from actors.runtime import handles
@@ -23,8 +23,10 @@ from messages.handoff import (
 )
 from messages.passes import AbandonHead, PassOutputs, StartPass
 
+GroupT = TypeVar("GroupT", bound=HandoffGroup)
 
-class HandoffWorker(Worker):
+
+class HandoffWorker(Worker, Generic[GroupT]):
     """Applies actions between passes: those that come during one are sent back for the hand-off queue at its end."""
 
     _follower = HANDOFF
@@ -34,7 +36,7 @@ class HandoffWorker(Worker):
         names: PoolNames,
         worker_id: int,
         scheduler_ids: tuple[int, ...],
-        engine: HandoffGroup,
+        engine: GroupT,
         *,
         tell_router: bool = True,
         capture_metrics: bool = False,
@@ -42,12 +44,12 @@ class HandoffWorker(Worker):
         super().__init__(
             names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
         )
-        self._handoff_group = engine
+        self._group = engine
         self._deferred: dict[int, list[Any]] = {}
 
     @handles(AbandonHead)
     def abandon_head(self, message: AbandonHead, envelope: Envelope) -> Reply:
-        outputs = self._handoff_group.abandon_head()
+        outputs = self._group.abandon_head()
         if outputs is None:
             return NOTHING
         outbox = self._publish_rank(self._outputs(outputs, array("d", (envelope.at_ms,))))
@@ -81,23 +83,8 @@ class HandoffWorker(Worker):
         return []
 
 
-class PrefillWorker(HandoffWorker):
+class PrefillWorker(HandoffWorker[SourceGroup]):
     """Builds prompts and holds their KV until it has been handed over."""
-
-    def __init__(
-        self,
-        names: PoolNames,
-        worker_id: int,
-        scheduler_ids: tuple[int, ...],
-        engine: SourceGroup,
-        *,
-        tell_router: bool = True,
-        capture_metrics: bool = False,
-    ) -> None:
-        super().__init__(
-            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
-        )
-        self._group = engine
 
     @handles(ReleaseSource)
     def release_source(self, message: ReleaseSource, envelope: Envelope) -> Reply:
@@ -112,23 +99,8 @@ class PrefillWorker(HandoffWorker):
         return Reply(outbox=outbox, offering=self._engine.has_work)
 
 
-class DecodeWorker(HandoffWorker):
+class DecodeWorker(HandoffWorker[DestinationGroup]):
     """Takes prompts over and generates their outputs."""
-
-    def __init__(
-        self,
-        names: PoolNames,
-        worker_id: int,
-        scheduler_ids: tuple[int, ...],
-        engine: DestinationGroup,
-        *,
-        tell_router: bool = True,
-        capture_metrics: bool = False,
-    ) -> None:
-        super().__init__(
-            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
-        )
-        self._group = engine
 
     @handles(ReserveDestination)
     def reserve(self, message: ReserveDestination, envelope: Envelope) -> Reply:

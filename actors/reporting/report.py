@@ -21,7 +21,7 @@ def build_report(
     warnings: list[str] | None = None,
     scaling: ScalingReport | None = None,
 ) -> ReplayReport:
-    """Compute the report of an aggregated run."""
+    """Compute the report of a run; `scaling` is what a scaling policy did, if there was one."""
     latencies = derive_latencies(timelines)
     return ReplayReport(
         summary=summarize(timelines, latencies, figures),
