@@ -21,7 +21,7 @@ _SHORTEST_RUN_S = 1e-9  # keeps rates finite where everything happens at time 0
 
 
 def summarize(timelines: Timelines, latencies: Latencies, figures: RunFigures) -> Summary:
-    """Compute the figures of an aggregated run, in the order of the report.
+    """Compute the figures of a run, in the order of the report.
 
     Keys carry their unit (`_ms`, `_rps`, `_tok_s`). Statistics without a sample are None; rates and ratios without one
     are 0.0. Only completed requests that were admitted count, except in `num_requests`.
