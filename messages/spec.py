@@ -357,7 +357,10 @@ class InlineRequest(Strict, frozen=True):
 
 
 class ReplaySpec(Strict, frozen=True):
-    """The whole document. Exactly one of `requests` and `workload` is given."""
+    """The whole document. Exactly one of `requests` and `workload` is given.
+
+    schema_uri: where an editor finds the JSON Schema of the document; of no other use.
+    """
 
     topology: AggregatedTopology | DisaggregatedTopology
     version: Literal[1] = 1
@@ -371,6 +374,7 @@ class ReplaySpec(Strict, frozen=True):
     sla: Sla = Sla()
     strict: bool = False
     telemetry: TelemetrySpec | None = None
+    schema_uri: str | UnsetType = msgspec.field(name="$schema", default=UNSET)
 
     @property
     def ranks(self) -> list[RankSpec]:

@@ -13,14 +13,17 @@ from typing import Any, BinaryIO, TextIO
 
 import msgspec
 
+from actors.spec.loading import LoadedSpec
+from actors.spec.paths import relocated
 from messages.errors import InputError
 from messages.report import ReplayReport
 
+SPEC_FILE = "resolved_spec.json"
 REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
 PLANNER_FILE = "planner.jsonl"
 TELEMETRY_FILE = "telemetry.jsonl"
-KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE)
+KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE, SPEC_FILE)
 
 _MOST_LINKS = 40
 
@@ -33,6 +36,12 @@ def report_bytes(report: ReplayReport) -> bytes:
     if report.planner is not None:
         content["planner"] = report.planner
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
+    """The content of `resolved_spec.json`: the complete document, which replays the run from that folder."""
+    document = relocated(replayed.spec, replayed.base_dir, folder)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 class OutputDirectory:
@@ -55,8 +64,8 @@ class OutputDirectory:
                 raise InputError(f"{str(path)!r}: cannot be used as output directory: {error}") from None
             undo.pop_all()
 
-    def write(self, report: ReplayReport) -> list[Path]:
-        """Write the files of a report in place of earlier ones; return their paths. On an error nothing new is left."""
+    def write(self, report: ReplayReport, replayed: LoadedSpec) -> list[Path]:
+        """Write the files of a run in place of earlier ones; return their paths. On an error nothing new is left."""
         try:
             contents = {REPORT_FILE: report_bytes(report)}
             if report.requests is not None:
@@ -65,6 +74,7 @@ class OutputDirectory:
                 contents[PLANNER_FILE] = msgspec.json.Encoder().encode_lines(report.planner_ticks)
             if report.telemetry is not None:
                 contents[TELEMETRY_FILE] = msgspec.json.Encoder().encode_lines(report.telemetry)
+            contents[SPEC_FILE] = _spec_bytes(replayed, self.path)
             for name, content in contents.items():
                 self._partials[name].file.write(content)
                 self._partials[name].file.close()

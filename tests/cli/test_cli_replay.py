@@ -74,7 +74,7 @@ def test_places_of_the_files_are_told(spec: Path, tmp_path: Path, capsys: pytest
     printed = capsys.readouterr().out
     for name in ("report.json", "requests.jsonl", "messages.jsonl"):
         assert f"Saved: {out / name}" in printed
-    assert names_in(out) == ["messages.jsonl", "report.json", "requests.jsonl"]
+    assert names_in(out) == ["messages.jsonl", "report.json", "requests.jsonl", "resolved_spec.json"]
     assert {"at_ms", "kind", "seq_no"} <= set(json_lines(out / "messages.jsonl")[0])
 
 
@@ -155,7 +155,7 @@ def test_no_completed_request_is_a_failure_with_complete_files(
     assert "Not Completed: 2 of 2 requests: 2 rejected" in printed.out
     assert printed.err.startswith("error: no request completed: 2 rejected")
     assert len(printed.err.splitlines()) == 1
-    assert names_in(tmp_path / "out") == ["report.json", "requests.jsonl"]
+    assert names_in(tmp_path / "out") == ["report.json", "requests.jsonl", "resolved_spec.json"]
 
 
 def test_some_rejected_requests_are_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,7 +274,7 @@ def shell(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_closed_standard_output_only_loses_what_is_printed(spec: Path, tmp_path: Path, option: str) -> None:
     ended = shell('"$@" >&-', "replay", str(spec), option, "--output-dir", str(tmp_path / "out"))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    assert names_in(tmp_path / "out") == ["report.json", "requests.jsonl"]
+    assert names_in(tmp_path / "out") == ["report.json", "requests.jsonl", "resolved_spec.json"]
     assert len(json_lines(tmp_path / "out" / "requests.jsonl")) == 2
 
 

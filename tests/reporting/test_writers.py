@@ -13,10 +13,13 @@ import pytest
 
 from actors.reporting.report import build_report
 from actors.reporting.writers import OutputDirectory, partial_file, report_bytes
+from actors.spec.loading import load_spec
 from messages.errors import InputError
 from messages.report import ReplayReport
 
 Make = Callable[..., Any]
+
+REPLAYED = load_spec({"topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}, "requests": []})
 
 
 @pytest.fixture
@@ -30,18 +33,19 @@ def names_in(folder: Path) -> list[str]:
 
 def test_report_and_requests_are_written_into_a_new_folder(tmp_path: Path, report: ReplayReport) -> None:
     output = OutputDirectory(tmp_path / "a" / "b", overwrite=False)
-    written = output.write(report)
-    assert [path.name for path in written] == ["report.json", "requests.jsonl"]
+    written = output.write(report, REPLAYED)
+    assert [path.name for path in written] == ["report.json", "requests.jsonl", "resolved_spec.json"]
     assert written[0].read_bytes() == report_bytes(report)
     assert json.loads(written[0].read_text()) == report.summary
     (line,) = written[1].read_text().splitlines()
     assert json.loads(line)["last_token_ms"] == 9.0
-    assert names_in(tmp_path / "a" / "b") == ["report.json", "requests.jsonl"]
+    assert names_in(tmp_path / "a" / "b") == ["report.json", "requests.jsonl", "resolved_spec.json"]
+    assert load_spec(written[2]).spec == REPLAYED.spec
 
 
 def test_no_records_no_file(tmp_path: Path, report: ReplayReport) -> None:
-    OutputDirectory(tmp_path, overwrite=False).write(ReplayReport(report.summary, None))
-    assert names_in(tmp_path) == ["report.json"]
+    OutputDirectory(tmp_path, overwrite=False).write(ReplayReport(report.summary, None), REPLAYED)
+    assert names_in(tmp_path) == ["report.json", "resolved_spec.json"]
 
 
 def test_folder_in_use_is_refused_without_overwrite(tmp_path: Path) -> None:
@@ -53,8 +57,8 @@ def test_folder_in_use_is_refused_without_overwrite(tmp_path: Path) -> None:
 def test_overwrite_removes_only_known_files(tmp_path: Path, report: ReplayReport) -> None:
     for name in ("notes.txt", "report.json", "requests.jsonl"):
         (tmp_path / name).write_text("old")
-    OutputDirectory(tmp_path, overwrite=True).write(ReplayReport(report.summary, None))
-    assert names_in(tmp_path) == ["notes.txt", "report.json"]
+    OutputDirectory(tmp_path, overwrite=True).write(ReplayReport(report.summary, None), REPLAYED)
+    assert names_in(tmp_path) == ["notes.txt", "report.json", "resolved_spec.json"]
     assert (tmp_path / "notes.txt").read_text() == "old"
     assert (tmp_path / "report.json").read_text() != "old"
 
@@ -74,7 +78,7 @@ def test_failed_write_leaves_nothing_new(tmp_path: Path, report: ReplayReport) -
     (tmp_path / "report.json").write_text("old")
     broken = ReplayReport(report.summary, [object()])  # type: ignore[list-item]
     with pytest.raises(TypeError):
-        OutputDirectory(tmp_path, overwrite=True).write(broken)
+        OutputDirectory(tmp_path, overwrite=True).write(broken, REPLAYED)
     assert names_in(tmp_path) == ["report.json"]
     assert (tmp_path / "report.json").read_text() == "old"
 
@@ -100,7 +104,7 @@ def test_anything_but_a_file_in_place_of_a_known_file(tmp_path: Path) -> None:
 def test_a_known_file_may_be_a_link(tmp_path: Path, report: ReplayReport) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.json").symlink_to(tmp_path / "latest.json")
-    OutputDirectory(tmp_path / "out", overwrite=True).write(report)
+    OutputDirectory(tmp_path / "out", overwrite=True).write(report, REPLAYED)
     assert (tmp_path / "out" / "report.json").is_symlink()
     assert (tmp_path / "latest.json").read_bytes() == report_bytes(report)
     assert names_in(tmp_path) == ["latest.json", "out"]
@@ -137,7 +141,7 @@ def test_what_stops_the_last_step_leaves_earlier_results(
     output = OutputDirectory(tmp_path, overwrite=True)
     monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        output.write(report)
+        output.write(report, REPLAYED)
     assert names_in(tmp_path) == ["report.json", "requests.jsonl"]
     assert (tmp_path / name).read_text() == "old"
 

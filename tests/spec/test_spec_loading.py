@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from actors.spec.loading import document_schema, load_spec
+from messages import spec as spec_module
 from messages.errors import InputError
 from messages.spec import ReplaySpec, RoundRobinPlacement
 
@@ -121,10 +122,24 @@ def test_the_callers_mapping_is_left_alone() -> None:
 def test_schema_covers_what_is_supported_and_nothing_else() -> None:
     schema = document_schema()
     properties = schema["$defs"]["ReplaySpec"]["properties"]
-    assert set(properties) == set(ReplaySpec.__struct_fields__)
+    assert set(properties) == set(ReplaySpec.__struct_encode_fields__)
     assert schema["$defs"]["RankSpec"]["additionalProperties"] is False
     text = json.dumps(schema)
     assert "encoder" not in text
+
+
+def test_committed_schema_is_that_of_the_code() -> None:
+    committed = Path(spec_module.__file__).with_name("spec.schema.json")
+    assert json.loads(committed.read_text()) == document_schema(), (
+        "run: aisim-actors schema > messages/spec.schema.json"
+    )
+
+
+def test_a_spec_may_name_its_schema() -> None:
+    given = load_spec(document(**{"$schema": "spec.schema.json"})).spec
+    assert given == msgspec.structs.replace(load_spec(document()).spec, schema_uri="spec.schema.json")
+    with pytest.raises(InputError, match=r"spec: \$schema: expected a string, got 3"):
+        load_spec(document(**{"$schema": 3}))
 
 
 def row(identity: str, **parts: Any) -> dict[str, Any]:

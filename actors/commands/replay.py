@@ -1,11 +1,9 @@
-"""The commands of `aisim-actors`. Heavy modules are imported where they are used, so that help appears at once."""
+"""`replay`: run a spec and present what came of it."""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,30 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actors.cli import PROGRAM, SUCCESS, say
+from actors.cli import SUCCESS, say
+from actors.commands.examples import example_names, example_path
+from actors.commands.options import Overrides
 
 if TYPE_CHECKING:
     from actors.system import Progress
     from messages.report import ReplayReport
-    from messages.spec import ReplaySpec
-
-EXAMPLES_DIR = Path(__file__).parent / "examples"
-ABOUT_FILE = "about.txt"
-"""One line about an example, beside its spec."""
-
-
-def _example_names() -> list[str]:
-    return sorted(path.parent.name for path in EXAMPLES_DIR.glob("*/spec.json"))
-
-
-app = typer.Typer(
-    name=PROGRAM,
-    help="Replay LLM traffic on a simulated cluster of inference engines.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 class Runtime(StrEnum):
@@ -49,37 +30,20 @@ class Runtime(StrEnum):
 
 
 SpecPath = Annotated[Path | None, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of SPEC, e.g. engine.rank.block_size=16."),
-]
 
 
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> int:
-    if version:
-        print(f"{PROGRAM} {_version()}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
-    return SUCCESS
-
-
-@app.command()
-def replay(
+def replay_spec(
     spec: SpecPath = None,
     example: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Replay a built-in example instead of SPEC: {', '.join(_example_names())}."),
+        typer.Option(metavar="NAME", help=f"Replay a built-in example instead of SPEC: {', '.join(example_names())}."),
     ] = None,
     overrides: Overrides = None,
     output_dir: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write report.json, requests.jsonl and, where there are any, planner.jsonl and telemetry.jsonl.",
+            help="Write report.json, requests.jsonl, resolved_spec.json and, if any, planner.jsonl, telemetry.jsonl.",
         ),
     ] = None,
     overwrite: Annotated[
@@ -97,14 +61,15 @@ def replay(
     """Replay a workload and report when every token came out."""
     from actors.reporting.writers import KNOWN_FILES, OutputDirectory, partial_file
     from actors.spec.loading import load_spec
+    from actors.spec.paths import input_files
     from messages.errors import InputError
 
     if (spec is None) == (example is None):
         raise InputError("give either SPEC or --example NAME")
-    document = spec if spec is not None else _example_path(example or "")
+    document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
-    _protect_inputs([document, *_input_files(loaded.spec, loaded.base_dir)], outputs, trace)
+    _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, trace)
 
     from actors.system import run
 
@@ -127,61 +92,10 @@ def replay(
                 observe=observe,
                 progress=report_progress,
             )
-        written = output.write(report) if output is not None else []
+        written = output.write(report, loaded) if output is not None else []
     if trace is not None:
         written.append(trace)
     return _present(report, written, json_output=json_output, quiet=quiet)
-
-
-@app.command("validate")
-def validate_spec(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="JSON file that describes the replay.")],
-    overrides: Overrides = None,
-) -> int:
-    """Check SPEC and the files it names."""
-    from actors.validation import validate
-
-    for warning in validate(spec, overrides or ()):
-        say("warning", warning)
-    print(f"{spec}: valid")
-    return SUCCESS
-
-
-@app.command()
-def examples(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Copy this example instead of listing all.")
-    ] = None,
-    output_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to, instead of ./NAME.")] = None,
-) -> int:
-    """List the built-in examples, or copy one to work on."""
-    if name is None:
-        for example in _example_names():
-            print(f"{example:<14} {(EXAMPLES_DIR / example / ABOUT_FILE).read_text().strip()}")
-        return SUCCESS
-    from messages.errors import InputError
-
-    source, target = _example_path(name).parent, output_dir or Path(name)
-    try:
-        target.mkdir(parents=True)
-        for file in sorted(source.iterdir()):
-            if file.name != ABOUT_FILE:
-                (target / file.name).write_bytes(file.read_bytes())
-                print(f"Saved: {target / file.name}")
-    except FileExistsError:
-        raise InputError(f"{target}: exists already; choose another place with --output-dir DIR") from None
-    except OSError as error:
-        raise InputError(f"{target}: cannot be created: {error.strerror or error}") from None
-    return SUCCESS
-
-
-@app.command()
-def schema() -> int:
-    """Print the JSON Schema of SPEC."""
-    from actors.spec.loading import document_schema
-
-    print(json.dumps(document_schema(), indent=2))
-    return SUCCESS
 
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:
@@ -249,29 +163,6 @@ def _progress_bar(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
         yield show
 
 
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(PROGRAM)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
-def _input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
-    """The files that a document names."""
-    from messages.spec import ExternalTiming, KvRouterPlacement, TraceWorkload
-
-    names = []
-    if isinstance(spec.workload, TraceWorkload):
-        names.append(spec.workload.path)
-    names += [rank.timing_model.config.path for rank in spec.ranks if isinstance(rank.timing_model, ExternalTiming)]
-    placement = spec.adapters.placement
-    if isinstance(placement, KvRouterPlacement) and isinstance(placement.config.router_policy_config, str):
-        names.append(placement.config.router_policy_config)
-    return [base_dir / name for name in names]
-
-
 def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None) -> None:
     """Refuse options by which one file of a replay would take the place of another."""
     from messages.errors import InputError
@@ -297,14 +188,3 @@ def _same_file(path: Path, other: Path) -> bool:
         return os.path.realpath(path) == os.path.realpath(other)
     except ValueError:  # a path that no file system can hold
         return False
-
-
-def _example_path(name: str) -> Path:
-    from messages.errors import InputError
-
-    names = _example_names()
-    if name in names:
-        return EXAMPLES_DIR / name / "spec.json"
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f'did you mean "{close[0]}"?' if close else f"available: {', '.join(names)}"
-    raise InputError(f'unknown example "{name}"; {hint}')

@@ -1,0 +1,54 @@
+"""Documents that name files, seen from other folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from actors.spec.loading import load_spec
+from actors.spec.paths import input_files, relocated
+
+PROFILE = {"type": "external", "provider": "dynamo_profile", "config": {"path": "profiles/p.npz"}}
+
+
+def document() -> dict[str, Any]:
+    return {
+        "topology": {
+            "kind": "disaggregated",
+            "prefill": {"initial_workers": 1},
+            "decode": {"initial_workers": 1},
+        },
+        "engine": {"prefill": {"rank": {"timing_model": PROFILE}}, "decode": {"rank": {}}},
+        "adapters": {
+            "placement": {"provider": "kv_router", "config": {"router_policy_config": "policy.yaml"}},
+            "scaling": {
+                "provider": "planner",
+                "config": {"load_predictor": "constant", "load_predictor_warmup_trace": "warm/*.jsonl"},
+            },
+        },
+        "workload": {"kind": "trace", "path": "/traces/t.jsonl"},
+    }
+
+
+def test_files_that_a_document_names(tmp_path: Path) -> None:
+    spec = load_spec(document()).spec
+    assert input_files(spec, tmp_path) == [
+        Path("/traces/t.jsonl"),
+        tmp_path / "profiles/p.npz",
+        tmp_path / "policy.yaml",
+        tmp_path / "warm/*.jsonl",
+    ]
+
+
+def test_a_relocated_document_names_the_same_files(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "results" / "run"
+    spec = load_spec(document()).spec
+    moved = relocated(spec, home, folder)
+    assert moved["engine"]["prefill"]["rank"]["timing_model"]["config"]["path"] == "../../home/profiles/p.npz"
+    again = load_spec(json.loads(json.dumps(moved))).spec
+    assert [os.path.normpath(path) for path in input_files(again, folder)] == [
+        str(path) for path in input_files(spec, home)
+    ]
+    assert load_spec(relocated(again, folder, home)).spec == spec
