@@ -8,6 +8,7 @@ from typing import Any
 
 from actors import replay
 from actors.reporting.writers import OutputDirectory
+from actors.spec.loading import load_spec
 from tests.planner.builders import LinearSession
 from tests.scenario import cluster
 
@@ -25,8 +26,8 @@ def _spec(**config: Any) -> dict[str, Any]:
 
 
 def test_files_and_reasons(tmp_path: Path) -> None:
-    report = replay(_spec(optimization_target="latency"))
-    OutputDirectory(tmp_path, overwrite=True).write(report)
+    spec = _spec(optimization_target="latency")
+    OutputDirectory(tmp_path, overwrite=True).write(replay(spec), load_spec(spec))
     planner = json.loads((tmp_path / "report.json").read_text())["planner"]
     ticks = [json.loads(line) for line in (tmp_path / "planner.jsonl").read_text().splitlines()]
     assert len(ticks) == planner["total_ticks"] > 5

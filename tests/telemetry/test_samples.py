@@ -11,6 +11,7 @@ import pytest
 
 from actors import replay
 from actors.reporting.writers import OutputDirectory, report_bytes
+from actors.spec.loading import load_spec
 from messages.errors import ReplayError
 from messages.report import ReplayReport
 from messages.telemetry import IntervalMetrics, TelemetrySample
@@ -161,14 +162,21 @@ def test_samples_do_not_keep_a_run_alive_that_can_never_end() -> None:
 
 def test_samples_of_an_earlier_run_do_not_stay(tmp_path: Path) -> None:
     (tmp_path / "telemetry.jsonl").write_text("old")
-    OutputDirectory(tmp_path, overwrite=True).write(replay(cluster((0.0, 8, 4))))
+    spec = cluster((0.0, 8, 4))
+    OutputDirectory(tmp_path, overwrite=True).write(replay(spec), load_spec(spec))
     assert not (tmp_path / "telemetry.jsonl").exists()
 
 
 def test_file_of_samples(tmp_path: Path) -> None:
-    report = replay(sampled(cluster((0.0, 8, 4))))
-    written = OutputDirectory(tmp_path / "out", overwrite=False).write(report)
-    assert [path.name for path in written] == ["report.json", "requests.jsonl", "telemetry.jsonl"]
+    spec = sampled(cluster((0.0, 8, 4)))
+    report = replay(spec)
+    written = OutputDirectory(tmp_path / "out", overwrite=False).write(report, load_spec(spec))
+    assert [path.name for path in written] == [
+        "report.json",
+        "requests.jsonl",
+        "telemetry.jsonl",
+        "resolved_spec.json",
+    ]
     lines = [json.loads(line) for line in written[2].read_text().splitlines()]
     assert lines == msgspec.to_builtins(report.telemetry)
 
