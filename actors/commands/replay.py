@@ -20,6 +20,7 @@ from actors.commands.options import Overrides
 if TYPE_CHECKING:
     from actors.system import Progress
     from messages.report import ReplayReport
+    from messages.spec import ReplaySpec
 
 
 class Runtime(StrEnum):
@@ -46,6 +47,9 @@ def replay_spec(
             help="Write report.json, requests.jsonl, resolved_spec.json and, if any, planner.jsonl, telemetry.jsonl.",
         ),
     ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write requests.parquet too (needs the extra parquet: pyarrow).")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
     ] = False,
@@ -68,6 +72,8 @@ def replay_spec(
         raise InputError("give either SPEC or --example NAME")
     document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
+    if parquet:
+        _check_parquet(loaded.spec, output_dir)
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
     _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, trace)
 
@@ -92,10 +98,22 @@ def replay_spec(
                 observe=observe,
                 progress=report_progress,
             )
-        written = output.write(report, loaded) if output is not None else []
+        written = output.write(report, loaded, parquet=parquet) if output is not None else []
     if trace is not None:
         written.append(trace)
     return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+def _check_parquet(spec: ReplaySpec, output_dir: Path | None) -> None:
+    """Refuse `--parquet` where there would be no place or nothing to write, or no library."""
+    from actors.reporting.parquet import require_parquet
+    from messages.errors import InputError
+
+    if output_dir is None:
+        raise InputError("--parquet writes into the output directory: give --output-dir DIR too")
+    if not spec.record_per_request:
+        raise InputError("--parquet: the spec says record_per_request: false, so that there are no records to write")
+    require_parquet()
 
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:
