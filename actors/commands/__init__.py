@@ -8,6 +8,7 @@ import typer
 
 from actors.cli import PROGRAM, SUCCESS
 from actors.commands.check import print_schema, validate_spec
+from actors.commands.compare import compare_runs
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("replay")(replay_spec)
+app.command("compare")(compare_runs)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
