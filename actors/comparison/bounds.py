@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.comparison.metrics import Value, percent, unknown_metric
+from actors.comparison.metrics import Value, difference, percent, unknown_metric
 from messages.comparison import BoundCheck
 from messages.errors import InputError
 from messages.report import Number
@@ -49,11 +49,12 @@ class Bound(msgspec.Struct, frozen=True):
         if self.kind == _VALUE:
             return f"{self.key} is {_text(other)} in {label}" if self._beyond(other) else None
         assert isinstance(first, int | float)
-        change = other - first if self.kind == _DIFFERENCE else _percent(first, other)
+        change = difference(first, other) if self.kind == _DIFFERENCE else _percent(first, other)
         if not self._beyond(change):
             return None
-        by = f"{change:+,.2f} %" if self.kind == _PERCENT else f"{_text(change, signed=True)}"
-        return f"{self.key} is {_text(other)} in {label} and {_text(first)} in {first_label}: {by}"
+        by = f"{change:+,.2f} %" if self.kind == _PERCENT else _text(change, sign="+")
+        amount = f": {by}" if math.isfinite(change) else ""
+        return f"{self.key} is {_text(other)} in {label} and {_text(first)} in {first_label}{amount}"
 
     def _beyond(self, value: Number) -> bool:
         return value > self.limit if self.above else value < self.limit
@@ -101,6 +102,6 @@ def _percent(first: Number, other: Number) -> float:
     return math.copysign(math.inf, other) if change is None else change
 
 
-def _text(value: Number, *, signed: bool = False) -> str:
-    sign = "+" if signed else ""
-    return f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign},.4f}"
+def _text(value: Number, sign: str = "") -> str:
+    """Integers as they are, other numbers with up to four decimals."""
+    return f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign},.4f}".rstrip("0").rstrip(".")

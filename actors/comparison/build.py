@@ -14,6 +14,7 @@ from actors.comparison.specs import WORKLOAD_FIELDS, spec_differences, top_field
 from messages.comparison import BoundCheck, Comparison, Join, SpecDifference
 
 _SLA = "sla"
+_MOST_FIELDS = 4
 _CLOSED_LOOP = "max_in_flight"
 
 
@@ -82,7 +83,7 @@ def _warnings(
             and _differ(difference, 0, index, runs)
         ]
         if fields:
-            warnings.append(f"{pair} have different workloads: their specs differ in {', '.join(fields)}")
+            warnings.append(f"{pair} have different workloads: their specs differ in {_listed(fields)}")
         counts = [one.figures["num_requests"] for one in (run, first)]
         if run.label not in by_run and counts[0] != counts[1]:
             warnings.append(f"{pair} have different workloads: {counts[0]} and {counts[1]} requests")
@@ -110,6 +111,11 @@ def _about_itself(run: RunInput) -> list[str]:
 def _differ(difference: SpecDifference, first: int, other: int, runs: Sequence[RunInput]) -> bool:
     missing = [run.label in difference.missing for run in (runs[first], runs[other])]
     return difference.values[first] != difference.values[other] or missing[0] != missing[1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_FIELDS
+    return ", ".join(names[:_MOST_FIELDS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _traffic(join: Join, first: str) -> list[str]:

@@ -123,9 +123,19 @@ def better(key: str) -> Direction | None:
     return _BETTER.get(key)
 
 
+def same(first: Number, other: Number) -> bool:
+    """Whether two figures differ by no more than rounding."""
+    return abs(other - first) <= _SAME * max(abs(first), abs(other))
+
+
+def difference(first: Number, other: Number) -> Number:
+    """The change from the first value to the other, without what is rounding alone."""
+    return type(first)(0) if same(first, other) else other - first
+
+
 def percent(first: Number, other: Number) -> float | None:
     """The change in percent of the first value; None where that is 0 and the other is not."""
-    if first == other:
+    if same(first, other):
         return 0.0
     return (other - first) / abs(first) * 100.0 if first else None
 
@@ -140,11 +150,11 @@ def _change(run: str, key: str, first: Value, other: Value, *, judged: bool) -> 
         given = first is not None and other is not None
         return Change(run, None, None, ("equal" if first == other else "different") if given else None)
     verdict = _verdict(first, other, better(key)) if judged else None
-    return Change(run, other - first, percent(first, other), verdict)
+    return Change(run, difference(first, other), percent(first, other), verdict)
 
 
 def _verdict(first: Number, other: Number, way: Direction | None) -> Verdict:
-    if abs(other - first) <= _SAME * max(abs(first), abs(other)):
+    if same(first, other):
         return "equal"
     if way is None:
         return "different"
