@@ -27,16 +27,16 @@ from actors.pages.svg import (
     listed,
     mark_lines,
     shortened,
+    tick_below,
 )
 from actors.pages.tables import Table
 
 MOST_COLUMNS = 256
 
 _BAR, _PITCH = 16.0, 24.0
-_LABELS = 118.0  # width of the labels of lying bars
-_LABEL_LENGTH = 17
+_LABELS = 132.0  # width of the labels of lying bars
+_LABEL_LENGTH = 15
 _TOTALS = 62.0  # room for the total behind a bar
-_TICKS = 4
 _MOST_LABELS = 12
 _THINNEST = 0.05  # of a part that is drawn
 
@@ -78,12 +78,12 @@ def bars(chart: Bars) -> Markup:
         np.append(begins[-1], chart.value.bounds()), _LABELS, WIDTH - RIGHT - _TOTALS, log=False, from_zero=True
     )
     bottom = height - BOTTOM
-    ticks = scale.ticks(_TICKS)
+    ticks = scale.ticks()
     drawn = []
     for position, text in zip(scale(ticks).tolist(), chart.value.texts(ticks), strict=True):
         at = coordinate(position)
         drawn.append(f'<path class="grid" d="M{at} {coordinate(TOP)}V{coordinate(bottom)}"/>')
-        drawn.append(f'<text class="tick" x="{at}" y="{coordinate(bottom + 16)}" text-anchor="middle">{text}</text>')
+        drawn.append(tick_below(position, bottom, text))
     middle = (_LABELS + WIDTH - RIGHT - _TOTALS) / 2
     drawn.append(
         f'<text class="label" x="{coordinate(middle)}" y="{coordinate(height - 8)}" text-anchor="middle">'
@@ -127,7 +127,7 @@ def columns(chart: Bars) -> Markup:
     scale = scale_for(
         np.concatenate([begins[-1], chart.value.bounds(), marked]), bottom, TOP, log=False, from_zero=True
     )
-    ticks = scale.ticks(_TICKS)
+    ticks = scale.ticks()
     drawn = []
     for position, text in zip(scale(ticks).tolist(), chart.value.texts(ticks), strict=True):
         at = coordinate(position)
