@@ -33,11 +33,11 @@ from actors.pages.tables import Table
 
 MOST_COLUMNS = 256
 
-_BAR, _PITCH = 16.0, 24.0
-_LABELS = 132.0  # width of the labels of lying bars
-_LABEL_LENGTH = 15
-_TOTALS = 62.0  # room for the total behind a bar
-_MOST_LABELS = 12
+_BAR, _PITCH = 15.0, 22.0
+_LABELS = 124.0  # width of the labels of lying bars
+_LABEL_LENGTH = 14
+_TOTALS = 48.0  # room for the total behind a bar
+_MOST_LABELS = 10
 _THINNEST = 0.05  # of a part that is drawn
 
 

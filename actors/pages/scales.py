@@ -140,8 +140,8 @@ def duration_text(ms: float) -> str:
     if ms < _MS_PER_S:
         return f"{significant(ms)} ms"
     if ms < 2 * _MS_PER_MIN:
-        return f"{ms / _MS_PER_S:,.2f} s"
-    return f"{ms / _MS_PER_MIN:,.1f} min"
+        return f"{significant(ms / _MS_PER_S)} s"
+    return f"{significant(ms / _MS_PER_MIN)} min"
 
 
 def time_unit(longest_ms: float) -> tuple[str, float]:

@@ -16,8 +16,8 @@ from actors.pages.tables import Table, data_table
 STYLES = 8
 """Series look different up to this number; see the classes s1 to s8 of the style sheet."""
 
-WIDTH, HEIGHT = 480.0, 280.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 14.0, 48.0
+WIDTH, HEIGHT = 400.0, 250.0
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 46.0
 _TICK_CHARACTER = 4.5  # half the width of a character of a tick label, on a narrow screen
 
 

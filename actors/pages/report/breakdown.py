@@ -12,7 +12,7 @@ from markupsafe import Markup
 from actors.pages.charts import Axis, Bars, Part, bars
 from actors.pages.report.columns import Columns, Floats
 from actors.pages.scales import MISSING, number
-from actors.pages.sections import Section, note
+from actors.pages.sections import Section, note, side_by_side
 from actors.pages.svg import shortened
 from actors.pages.tables import Table
 from messages.report import RequestRecord
@@ -62,7 +62,7 @@ def slowest_section(columns: Columns | None) -> Section:
         return Section("slowest", title, [note("This needs the records of requests.")])
     two_pools = any(record.prefill_worker_idx is not None for record in columns.records)
     blocks = [note(_DEFINITION_OF_TWO_POOLS if two_pools else _DEFINITION)]
-    blocks += _ranking(
+    charts = _ranking(
         columns,
         columns.e2e_ms,
         "e2e",
@@ -70,7 +70,7 @@ def slowest_section(columns: Columns | None) -> Section:
         [record.terminal_time_ms for record in columns.records],
         two_pools,
     )
-    blocks += _ranking(
+    charts += _ranking(
         columns,
         columns.ttft_ms,
         "ttft",
@@ -78,7 +78,7 @@ def slowest_section(columns: Columns | None) -> Section:
         [record.first_token_ms or 0.0 for record in columns.records],
         two_pools,
     )
-    return Section("slowest", title, blocks)
+    return Section("slowest", title, [*blocks, side_by_side(charts)])
 
 
 def slowest(columns: Columns, latency: Floats, most: int = MOST_REQUESTS) -> list[int]:

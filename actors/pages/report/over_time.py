@@ -52,7 +52,7 @@ def time_section(results: Results, columns: Columns | None, spec: ReplaySpec | N
         )
     else:
         missing.append("The number of workers did not change, as far as is known: there was no scaling policy.")
-    return Section("time", "In the course of time", [side_by_side(charts), *map(note, missing)])
+    return Section("time", "Over time", [side_by_side(charts), *map(note, missing)])
 
 
 def _longest_ms(results: Results, columns: Columns | None) -> float:
