@@ -33,6 +33,7 @@ from actors.pages.tables import Table
 
 MOST_COLUMNS = 256
 
+_WIDTH = 480.0  # of a picture with lying bars
 _BAR, _PITCH = 15.0, 22.0
 _LABELS = 124.0  # width of the labels of lying bars
 _LABEL_LENGTH = 14
@@ -75,7 +76,7 @@ def bars(chart: Bars) -> Markup:
     begins = np.concatenate([np.zeros((1, count)), np.cumsum(values, axis=0)])
     height = TOP + _PITCH * count + BOTTOM
     scale = scale_for(
-        np.append(begins[-1], chart.value.bounds()), _LABELS, WIDTH - RIGHT - _TOTALS, log=False, from_zero=True
+        np.append(begins[-1], chart.value.bounds()), _LABELS, _WIDTH - RIGHT - _TOTALS, log=False, from_zero=True
     )
     bottom = height - BOTTOM
     ticks = scale.ticks()
@@ -83,8 +84,8 @@ def bars(chart: Bars) -> Markup:
     for position, text in zip(scale(ticks).tolist(), chart.value.texts(ticks), strict=True):
         at = coordinate(position)
         drawn.append(f'<path class="grid" d="M{at} {coordinate(TOP)}V{coordinate(bottom)}"/>')
-        drawn.append(tick_below(position, bottom, text))
-    middle = (_LABELS + WIDTH - RIGHT - _TOTALS) / 2
+        drawn.append(tick_below(position, bottom, text, _WIDTH))
+    middle = (_LABELS + _WIDTH - RIGHT - _TOTALS) / 2
     drawn.append(
         f'<text class="label" x="{coordinate(middle)}" y="{coordinate(height - 8)}" text-anchor="middle">'
         f"{escape(chart.value.label)}</text>"
@@ -108,6 +109,7 @@ def bars(chart: Bars) -> Markup:
         chart.title,
         chart.description or _description(chart, values),
         Markup("".join(drawn)),
+        width=_WIDTH,
         height=height,
         legend=legend if len(legend) > 1 else (),
         table=chart.table or _table(chart, values),

@@ -12,7 +12,7 @@ MISSING = "\u2013"
 DEFAULT_TICKS = 5
 _ROUND = (1.0, 2.0, 5.0, 10.0)
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_LONGEST_PLAIN = 1e5  # ticks from here on are written with a suffix
+_LONGEST_PLAIN = 1e4  # ticks from here on are written with a suffix
 _MOST_LOG_TICKS = 7
 _MS_PER_S, _MS_PER_MIN = 1000.0, 60_000.0
 
@@ -99,10 +99,10 @@ def scale_for(values: NDArray[np.float64], begin: float, end: float, *, log: boo
     return Scale(low, high, begin, end)
 
 
-def tick_texts(ticks: list[float]) -> list[str]:
-    """Write ticks alike: as many decimals as tell them apart, and large ones as 20k or 1.5M."""
+def tick_texts(ticks: list[float], *, short: bool = False) -> list[str]:
+    """Write ticks in few characters. Large ones are written as 20k or 1.5M; if `short`, already 1k."""
     largest = max((abs(tick) for tick in ticks), default=0.0)
-    if largest < _LONGEST_PLAIN:
+    if largest < _LONGEST_PLAIN and not short:
         return [_trimmed(f"{tick:,.6f}") if abs(tick) >= 1e-6 or tick == 0.0 else f"{tick:.0e}" for tick in ticks]
     return [_with_suffix(tick) for tick in ticks]
 

@@ -37,7 +37,7 @@ class Axis(Struct, frozen=True):
         """Write ticks of this axis."""
         if self.percent:
             return [f"{text} %" for text in tick_texts([100.0 * tick for tick in ticks])]
-        return tick_texts(ticks)
+        return tick_texts(ticks, short=self.log)
 
     def bounds(self) -> list[float]:
         """The numbers that the axis has to span."""
@@ -114,9 +114,9 @@ def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, height: float = HEIGHT
     return Markup("".join(parts))
 
 
-def tick_below(position: float, bottom: float, text: str) -> str:
+def tick_below(position: float, bottom: float, text: str, width: float = WIDTH) -> str:
     """Return a label of the x axis: centred, or moved so far to the left that it stays in the picture."""
-    moved = min(position, WIDTH - _TICK_CHARACTER * len(text))
+    moved = min(position, width - _TICK_CHARACTER * len(text))
     return (
         f'<text class="tick" x="{coordinate(moved)}" y="{coordinate(bottom + 16)}" text-anchor="middle">{text}</text>'
     )
@@ -148,6 +148,7 @@ def figure(
     description: str,
     picture: Markup,
     *,
+    width: float = WIDTH,
     height: float = HEIGHT,
     legend: Sequence[Key] = (),
     table: Table | None = None,
@@ -171,7 +172,7 @@ def figure(
         description=description,
         note=Markup('<p class="note">{}</p>\n').format(note) if note else "",
         legend=Markup('<ul class="legend">{}</ul>\n').format(entries) if legend else "",
-        width=coordinate(WIDTH),
+        width=coordinate(width),
         height=coordinate(height),
         picture=picture,
         table=Markup(

@@ -9,9 +9,9 @@ from actors.reporting.results import Results
 
 DISTRIBUTIONS = {
     "Time to first token, TTFT (ms)": "ttft_ms",
-    "Time from first to second token, TTST (ms)": "ttst_ms",
-    "Inter-token latency, ITL: every gap (ms)": "itl_ms",
-    "Time per output token, TPOT: mean gap of a request (ms)": "tpot_ms",
+    "First to second token, TTST (ms)": "ttst_ms",
+    "Inter-token latency, ITL (ms)": "itl_ms",
+    "Time per output token, TPOT (ms)": "tpot_ms",
     "End-to-end latency, E2E (ms)": "e2e_latency_ms",
     "Output tokens per second and user": "output_token_throughput_per_user",
 }
@@ -32,7 +32,9 @@ def headline_section(results: Results) -> Section:
         [
             figure_cards(_figures(results)),
             data_table(Table("Latencies of completed requests", columns, rows)),
-            note("A percentile is an element of the sorted sample. ITL goes over all gaps between tokens."),
+            note(
+                "A percentile is an element of the sorted sample. ITL goes over all gaps between tokens, TPOT over the mean gaps of requests."
+            ),
         ],
     )
 
@@ -49,9 +51,9 @@ def _figures(results: Results) -> list[Figure]:
             duration_text(results.figure("duration_ms") or 0.0),
             f"simulated in {duration_text(results.figure('wall_time_ms') or 0.0)}",
         ),
-        Figure("Requests per second", significant(results.figure("request_throughput_rps"))),
+        Figure("Requests/s", significant(results.figure("request_throughput_rps"))),
         Figure(
-            "Output tokens per second",
+            "Output tokens/s",
             significant(results.figure("output_throughput_tok_s")),
             f"{significant(results.figure('total_throughput_tok_s'))} with input",
         ),
@@ -63,7 +65,7 @@ def _figures(results: Results) -> list[Figure]:
     good = results.figure("goodput_completed_requests")
     if good is not None:
         rate = significant(results.figure("goodput_request_throughput_rps"))
-        figures.append(Figure("Goodput, requests per second", rate, f"{number(good)} good requests"))
+        figures.append(Figure("Goodput, requests/s", rate, f"{number(good)} good requests"))
     seconds = (results.figure("prefill_worker_seconds") or 0.0) + (results.figure("decode_worker_seconds") or 0.0)
     figures.append(
         Figure("GPU-hours", significant(results.figure("gpu_hours")), f"{significant(seconds)} worker-seconds")

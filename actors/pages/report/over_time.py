@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from markupsafe import Markup
 
 from actors.pages.charts import Axis, Chart, Series, line_chart
-from actors.pages.report.columns import Columns
-from actors.pages.report.series import arrivals, bucket_edges, in_flight, output_tokens
+from actors.pages.report.columns import Columns, Floats
+from actors.pages.report.series import arrivals, bucket_edges, in_flight, levels, means_of_samples, output_tokens
 from actors.pages.scales import duration_text, time_unit
 from actors.pages.sections import Section, note, side_by_side
+from actors.pages.thinning import MOST_POINTS
 from actors.reporting.results import Results
 from messages.report import ScalingReport
 from messages.spec import AggregatedTopology, ReplaySpec
 from messages.telemetry import SchedulerMetrics, TelemetrySample
 
+_MOST_SAMPLES = 120
 _SUFFIX = {"agg": "", "prefill": "prefill ", "decode": "decode "}
 
 
@@ -68,7 +71,6 @@ def _traffic(columns: Columns, time: Axis, longest: float, unit_ms: float) -> li
     edges = bucket_edges(longest)
     width = float(edges[1] - edges[0])
     per_second = output_tokens(columns, edges) / (width / 1000.0)
-    flying_at, flying = in_flight(columns)
     begins = edges / unit_ms
     every = duration_text(width)
     return [
@@ -82,16 +84,7 @@ def _traffic(columns: Columns, time: Axis, longest: float, unit_ms: float) -> li
                 note=f"Requests that arrived in each {every}.",
             )
         ),
-        line_chart(
-            Chart(
-                key="in-flight",
-                title="In flight",
-                x=time,
-                y=Axis("Requests"),
-                series=[Series("in flight", flying_at / unit_ms, flying, "step")],
-                note="Requests that had arrived and not yet ended.",
-            )
-        ),
+        _in_flight(columns, time, edges, unit_ms),
         line_chart(
             Chart(
                 key="throughput",
@@ -105,25 +98,35 @@ def _traffic(columns: Columns, time: Axis, longest: float, unit_ms: float) -> li
     ]
 
 
+def _in_flight(columns: Columns, time: Axis, edges: Floats, unit_ms: float) -> Markup:
+    """Every change where there are few, or else what they come to in each bucket."""
+    times, counts = in_flight(columns)
+    note = "Requests that had arrived and not yet ended."
+    series = [Series("in flight", times / unit_ms, counts, "step")]
+    if len(times) > MOST_POINTS:
+        means, highest = levels(times, counts, edges)
+        begins = edges / unit_ms
+        series = [
+            Series("mean", begins, np.append(means, 0.0), "step"),
+            Series("most at once", begins, np.append(highest, 0.0), "step"),
+        ]
+        note = f"{note[:-1]}, per {duration_text(float(edges[1] - edges[0]))}."
+    return line_chart(Chart(key="in-flight", title="In flight", x=time, y=Axis("Requests"), series=series, note=note))
+
+
 def _state(samples: Sequence[TelemetrySample], time: Axis, unit_ms: float) -> list[Markup]:
-    at = [sample.sampled_at_ms / unit_ms for sample in samples]
-    pools: dict[str, list[list[SchedulerMetrics]]] = {
-        "prefill ": [sample.prefill_scheduler_metrics for sample in samples],
-        "decode ": [sample.decode_scheduler_metrics for sample in samples],
-    }
-    if not any(pools["prefill "]):
-        pools = {"": pools["decode "]}
-    requests, cache = [], []
-    for pool, rows in pools.items():
-        running = [sum(rank.running_requests for rank in ranks) for ranks in rows]
-        waiting = [sum(rank.waiting_requests for rank in ranks) for ranks in rows]
-        requests += [Series(f"{pool}running", at, running), Series(f"{pool}waiting", at, waiting)]
-        active = [_share([rank.active_blocks for rank in ranks], ranks) for ranks in rows]
-        held = [_share([rank.active_blocks + rank.inactive_blocks for rank in ranks], ranks) for ranks in rows]
-        cache += [Series(f"{pool}in use", at, active), Series(f"{pool}in use or cached", at, held)]
-    queued = [sample.router_pending_prefill_requests + sample.router_pending_decode_requests for sample in samples]
-    if any(queued):
-        requests.append(Series("waiting in the router", at, queued))
+    """What the samples tell of schedulers and caches: each where there are few, or else means of some together."""
+    at_ms = np.array([sample.sampled_at_ms for sample in samples])
+    requests, cache = _gauges(samples)
+    taken = "At the times of the samples"
+    if len(samples) > _MOST_SAMPLES:
+        edges = bucket_edges(float(at_ms[-1]))
+        requests, cache = (
+            {name: means_of_samples(at_ms, values, edges) for name, values in gauges.items()}
+            for gauges in (requests, cache)
+        )
+        at_ms = (edges[:-1] + edges[1:]) / 2.0
+        taken = f"Means of the samples in each {duration_text(float(edges[1] - edges[0]))}"
     return [
         line_chart(
             Chart(
@@ -131,8 +134,8 @@ def _state(samples: Sequence[TelemetrySample], time: Axis, unit_ms: float) -> li
                 title="Running and waiting",
                 x=time,
                 y=Axis("Requests"),
-                series=requests,
-                note="On all workers together, at the times of the samples.",
+                series=[Series(name, at_ms / unit_ms, values) for name, values in requests.items()],
+                note=f"On all workers together. {taken}.",
             )
         ),
         line_chart(
@@ -141,16 +144,40 @@ def _state(samples: Sequence[TelemetrySample], time: Axis, unit_ms: float) -> li
                 title="KV cache",
                 x=time,
                 y=Axis("Share of all blocks", percent=True, low=0.0, high=1.0),
-                series=cache,
-                note="In use by requests; and together with what is kept in case a prompt has it again.",
+                series=[Series(name, at_ms / unit_ms, values) for name, values in cache.items()],
+                note=f"Cached is what no request uses, but one might again. {taken}.",
             )
         ),
     ]
 
 
-def _share(blocks: Sequence[int], ranks: Sequence[SchedulerMetrics]) -> float:
-    total = sum(rank.total_blocks for rank in ranks)
-    return sum(blocks) / total if total else float("nan")
+def _gauges(samples: Sequence[TelemetrySample]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Requests, and the use of the cache as a share of its blocks, by name: a value per sample."""
+    pools: dict[str, list[list[SchedulerMetrics]]] = {
+        "prefill ": [sample.prefill_scheduler_metrics for sample in samples],
+        "decode ": [sample.decode_scheduler_metrics for sample in samples],
+    }
+    if not any(pools["prefill "]):
+        pools = {"": pools["decode "]}
+    requests, cache = {}, {}
+    for pool, rows in pools.items():
+        requests[f"{pool}running"] = _floats(sum(rank.running_requests for rank in ranks) for ranks in rows)
+        requests[f"{pool}waiting"] = _floats(sum(rank.waiting_requests for rank in ranks) for ranks in rows)
+        total = _floats(sum(rank.total_blocks for rank in ranks) or math.nan for ranks in rows)
+        active = _floats(sum(rank.active_blocks for rank in ranks) for ranks in rows)
+        held = active + _floats(sum(rank.inactive_blocks for rank in ranks) for ranks in rows)
+        cache[f"{pool}in use"] = active / total
+        cache[f"{pool}in use or cached"] = held / total
+    queued = _floats(
+        sample.router_pending_prefill_requests + sample.router_pending_decode_requests for sample in samples
+    )
+    if queued.any():
+        requests["waiting in the router"] = queued
+    return requests, cache
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.array(list(values), np.float64)
 
 
 def _workers(results: Results, spec: ReplaySpec | None, unit_ms: float) -> list[Series]:

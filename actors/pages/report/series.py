@@ -36,6 +36,24 @@ def in_flight(columns: Columns) -> tuple[Floats, Floats]:
     return np.append(0.0, times[last_of_time]), np.append(0.0, counts[last_of_time])
 
 
+def levels(times: Floats, counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the highest level in each bucket, of a level that changed to `counts` at `times`."""
+    points: Floats = np.union1d(times, edges)
+    held = counts[np.maximum(np.searchsorted(times, points, side="right") - 1, 0)][:-1]
+    area = np.append(0.0, np.cumsum(held * np.diff(points)))
+    begins = np.searchsorted(points, edges)
+    return np.diff(area[begins]) / np.diff(edges), np.maximum.reduceat(held, begins[:-1])
+
+
+def means_of_samples(at_ms: Floats, values: Floats, edges: Floats) -> Floats:
+    """Return the mean of the samples taken in each bucket; NaN where there are none."""
+    known = ~np.isnan(values)
+    counts = np.histogram(at_ms[known], edges)[0]
+    sums = np.histogram(at_ms[known], edges, weights=values[known])[0]
+    means: Floats = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return means
+
+
 def output_tokens(columns: Columns, edges: Floats) -> Floats:
     """Return the tokens that came out in each bucket; those of a request spread evenly from its first to its last."""
     some = (columns.outputs > 0) & ~np.isnan(columns.first_ms)
