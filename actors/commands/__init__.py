@@ -11,6 +11,7 @@ from actors.commands.check import print_schema, validate_spec
 from actors.commands.compare import compare_runs
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
+from actors.commands.report import report_directory
 
 app = typer.Typer(
     name=PROGRAM,
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command("replay")(replay_spec)
 app.command("compare")(compare_runs)
+app.command("report")(report_directory)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
