@@ -66,7 +66,7 @@ def _differences(key: str, title: str, runs: Sequence[RunInput], pairs: Mapping[
         series.append(Series(_name(run), values[inside], shares[inside], "step"))
     chart = Chart(
         key=f"differences-{key}",
-        title=f"{title}: change to {runs[0].label}",
+        title=f"{title}: change from {runs[0].label}",
         x=Axis("Change (ms)", low=low, high=high),
         y=Axis("Share of requests", percent=True, low=0.0, high=1.0),
         series=series,

@@ -99,7 +99,7 @@ def _metrics(caption: str, comparison: Comparison, metrics: Iterable[Metric]) ->
             )
         rows.append(row)
     return Table(
-        f"{caption}, with the change to {labels[0]} below each value", ["Metric", "Better", *labels], rows, (0,)
+        f"{caption}, with the change from {labels[0]} below each value", ["Metric", "Better", *labels], rows, (0,)
     )
 
 

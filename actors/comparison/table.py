@@ -92,7 +92,7 @@ def _below_each_other(comparison: Comparison, metrics: Sequence[Metric]) -> Tabl
     table = Table(title="Metrics", box=box.HEAVY_HEAD, pad_edge=False)  # fits into 80 columns
     table.add_column("Metric", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for title in ("Value", f"To {labels[0]}", f"% of {labels[0]}"):
+    for title in ("Value", f"From {labels[0]}", f"% of {labels[0]}"):
         table.add_column(title, justify="right", no_wrap=True)
     for metric in metrics:
         names = [metric.key, *([f"  {metric.better} is better"] if metric.better else []), *([""] * len(labels))]

@@ -56,7 +56,7 @@ def test_below_each_other_where_there_is_not(monkeypatch: pytest.MonkeyPatch) ->
     lines = printed(comparison(3), 80, monkeypatch)
     assert lines[4:17] == [
         "┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━┳━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━┓",
-        "┃Metric                         ┃   ┃    Value ┃    To A ┃          % of A┃",
+        "┃Metric                         ┃   ┃    Value ┃  From A ┃          % of A┃",
         "┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━╇━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━┩",
         "│mean_ttft_ms                   │ A │ 1,000.00 │         │                │",
         "│  lower is better              │ B │ 1,100.00 │ +100.00 │  +10.00 % worse│",

@@ -86,9 +86,9 @@ def test_eight_runs_fit(comparison_page: Compare, browser: OpenPage, width: int)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     names = [image.locator("> title").text_content() or "" for image in page.get_by_role("img").all()]
     assert names[3:6] == [
-        "Time to first token: change to A",
-        "Mean inter-token latency of a request: change to A",
-        "End-to-end latency: change to A",
+        "Time to first token: change from A",
+        "Mean inter-token latency of a request: change from A",
+        "End-to-end latency: change from A",
     ]
     assert len(page.locator("#distribution-ttft_ms .curve.s8").all()) == 2
     # The key of a row stays in sight while its values are scrolled.
