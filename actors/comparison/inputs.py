@@ -64,7 +64,7 @@ def same_place(one: RunInput, other: RunInput) -> bool:
 
 def _load(label: str, path: Path) -> RunInput:
     try:
-        results = load_report(path) if path.is_file() else load_results(path)
+        results = load_report(path) if path.exists() and not path.is_dir() else load_results(path)
     except ValueError as error:  # a path that no file system can hold
         raise InputError(f"{str(path)!r}: is not a path: {error}") from None
     spec = None if results.spec is None else comparable(results.spec, path)
