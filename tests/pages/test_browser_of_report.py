@@ -160,4 +160,6 @@ def test_prints_without_what_only_a_screen_can_use(page_file: Path, browser: Ope
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.get_by_role("navigation").is_visible()
+    page.set_viewport_size({"width": 700, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert len(page.pdf()) > 10_000

@@ -32,8 +32,8 @@ def test_lines_and_steps() -> None:
     drawn = line_chart(chart(Series("a", [0, 1, 2], [0, 2, 1]), Series("b", [0, 1, 2], [0, 2, 1], "step")))
     (first, line), (second, steps) = curves(drawn)
     assert (first, second) == ("s1", "s2")
-    assert line == "M58 204L222 14L386 109"
-    assert steps == "M58 204H222V14H386V109"
+    assert line == "M60 204L223 14L386 109"
+    assert steps == "M60 204H223V14H386V109"
     assert cells(drawn) == [["Time (s)", "a", "b"], ["0", "0", "0"], ["1", "2", "2"], ["2", "1", "1"]]
     assert "Requests over Time (s): a from 0 to 2; b from 0 to 2." in drawn
     PageReader(str(drawn))

@@ -88,4 +88,4 @@ def _latency(results: Results, name: str, suffix: str) -> Figure:
     mean, median, p99 = (
         significant(results.figure(f"{statistic}_{suffix}")) for statistic in ("mean", "median", "p99")
     )
-    return Figure(f"{name}, mean (ms)", mean, f"median {median}, p99 {p99}")
+    return Figure(f"{name}, mean (ms)", mean, f"median\u00a0{median}, p99\u00a0{p99}")
