@@ -31,14 +31,13 @@ from actors.pages.svg import (
 )
 from actors.pages.tables import Table
 
-MOST_COLUMNS = 256
-
 _WIDTH = 480.0  # of a picture with lying bars
 _BAR, _PITCH = 15.0, 22.0
 _LABELS = 124.0  # width of the labels of lying bars
 _LABEL_LENGTH = 14
 _TOTALS = 48.0  # room for the total behind a bar
 _MOST_LABELS = 10
+_ROOM_ABOVE = 1.1
 _THINNEST = 0.05  # of a part that is drawn
 
 
@@ -125,7 +124,8 @@ def columns(chart: Bars) -> Markup:
     values = _values(chart)
     begins = np.concatenate([np.zeros((1, count)), np.cumsum(values, axis=0)])
     bottom = HEIGHT - BOTTOM
-    marked = [mark.at for mark in chart.marks]
+    # Some room above, for the label of a mark.
+    marked = [_ROOM_ABOVE * mark.at for mark in chart.marks]
     scale = scale_for(
         np.concatenate([begins[-1], chart.value.bounds(), marked]), bottom, TOP, log=False, from_zero=True
     )
@@ -156,7 +156,7 @@ def columns(chart: Bars) -> Markup:
     drawn.append(
         f'<text class="label" x="{coordinate((LEFT + WIDTH - RIGHT) / 2)}" y="{coordinate(HEIGHT - 8)}" '
         f'text-anchor="middle">{escape(chart.category)}</text>'
-        f'<text class="label" transform="translate(13 {coordinate((TOP + bottom) / 2)}) rotate(-90)" '
+        f'<text class="label" transform="translate(12.5 {coordinate((TOP + bottom) / 2)}) rotate(-90)" '
         f'text-anchor="middle">{escape(chart.value.label)}</text>'
     )
     drawn.append(mark_lines(chart.marks, scale, scale))

@@ -114,7 +114,7 @@ def line_chart(chart: Chart) -> Markup:
     curves = _curves(chart)
     if not curves:
         return empty_figure(chart.key, chart.title, chart.note)
-    x, y = _scales(chart, curves, marked=True)
+    x, y = _scales(chart, curves)
     parts = [frame(x, y, chart.x, chart.y), mark_lines(chart.marks, x, y)]
     for curve in curves:
         xs, ys = thin(curve.xs, curve.ys)
@@ -194,7 +194,7 @@ def scatter(chart: Chart, front: Series | None = None) -> Markup:
     if not curves:
         return empty_figure(chart.key, chart.title, chart.note)
     lines = _curves(structs.replace(chart, series=[front] if front is not None else []))
-    x, y = _scales(chart, [*curves, *lines], marked=True, margin=0.05)
+    x, y = _scales(chart, [*curves, *lines], margin=0.05)
     parts = [frame(x, y, chart.x, chart.y), mark_lines(chart.marks, x, y)]
     front_style = len(chart.series) + 1
     for line in lines:
@@ -240,12 +240,11 @@ def _curves(chart: Chart) -> list[_Curve]:
     return curves
 
 
-def _scales(chart: Chart, curves: Sequence[_Curve], *, marked: bool, margin: float = 0.0) -> tuple[Scale, Scale]:
-    marks = chart.marks if marked else ()
+def _scales(chart: Chart, curves: Sequence[_Curve], *, margin: float = 0.0) -> tuple[Scale, Scale]:
     scales = []
     for axis, name, begin, end in ((chart.x, "x", LEFT, WIDTH - RIGHT), (chart.y, "y", HEIGHT - BOTTOM, TOP)):
         values = [curve.xs if name == "x" else curve.ys for curve in curves]
-        values.append(np.array([*axis.bounds(), *(mark.at for mark in marks if mark.axis == name)]))
+        values.append(np.array([*axis.bounds(), *(mark.at for mark in chart.marks if mark.axis == name)]))
         from_zero = name == "y" and chart.from_zero
         scale = scale_for(np.concatenate(values), begin, end, log=axis.log, from_zero=from_zero)
         if margin and not scale.log:

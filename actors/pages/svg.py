@@ -17,7 +17,7 @@ STYLES = 8
 """Series look different up to this number; see the classes s1 to s8 of the style sheet."""
 
 WIDTH, HEIGHT = 400.0, 250.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 14.0, 14.0, 46.0
 _TICK_CHARACTER = 4.5  # half the width of a character of a tick label, on a narrow screen
 
 
@@ -108,7 +108,7 @@ def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, height: float = HEIGHT
     )
     middle = (TOP + bottom) / 2
     parts.append(
-        f'<text class="label" transform="translate(13 {coordinate(middle)}) rotate(-90)" '
+        f'<text class="label" transform="translate(12.5 {coordinate(middle)}) rotate(-90)" '
         f'text-anchor="middle">{escape(y_axis.label)}</text>'
     )
     return Markup("".join(parts))

@@ -33,7 +33,8 @@ def headline_section(results: Results) -> Section:
             figure_cards(_figures(results)),
             data_table(Table("Latencies of completed requests", columns, rows)),
             note(
-                "A percentile is an element of the sorted sample. ITL goes over all gaps between tokens, TPOT over the mean gaps of requests."
+                "A percentile is an element of the sorted sample. ITL goes over all gaps between tokens, "
+                "TPOT over the mean gaps of requests."
             ),
         ],
     )
@@ -87,4 +88,4 @@ def _latency(results: Results, name: str, suffix: str) -> Figure:
     mean, median, p99 = (
         significant(results.figure(f"{statistic}_{suffix}")) for statistic in ("mean", "median", "p99")
     )
-    return Figure(f"{name}, mean (ms)", mean, f"median {median}, p99 {p99}")
+    return Figure(f"{name}, mean (ms)", mean, f"median\u00a0{median}, p99\u00a0{p99}")

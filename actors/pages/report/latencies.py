@@ -13,9 +13,8 @@ from actors.reporting.results import Results
 from actors.reporting.statistics import PERCENTILES
 from messages.spec import Sla
 
-_LOG_FROM = (
-    30.0  # a distribution is drawn on a logarithmic axis where its largest value is so many times its first percentile
-)
+_LOG_FROM = 20.0
+"""A distribution is drawn on a logarithmic axis if its largest value is so many times its first percentile."""
 
 
 def latency_section(results: Results, columns: Columns | None, sla: Sla) -> Section:
