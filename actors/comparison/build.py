@@ -11,6 +11,7 @@ from actors.comparison.inputs import RunInput, same_place
 from actors.comparison.join import join_requests
 from actors.comparison.metrics import compare_metrics
 from actors.comparison.specs import WORKLOAD_FIELDS, spec_differences, top_field
+from actors.reporting.table import shortfall_text
 from messages.comparison import BoundCheck, Comparison, Join, SpecDifference
 
 _SLA = "sla"
@@ -98,9 +99,10 @@ def _about_itself(run: RunInput) -> list[str]:
     warnings = []
     total, completed = run.figures.get("num_requests"), run.figures.get("completed_requests")
     if total != completed:
+        causes = "; ".join(map(shortfall_text, run.shortfalls))
         warnings.append(
-            f"{run.label} ({run.path}) is not complete: {completed} of {total} requests completed, "
-            f"and its figures are of those"
+            f"{run.label} ({run.path}) is not complete: {completed} of {total} requests completed, and its figures are "
+            f"of those" + (f"; {causes}" if causes else "")
         )
     missing = [name for name, part in (("spec", run.spec), ("requests", run.records)) if part is None]
     if missing:

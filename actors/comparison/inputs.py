@@ -15,19 +15,23 @@ from actors.comparison.specs import comparable
 from actors.reporting.results import load_report, load_results
 from messages.comparison import ComparedRun
 from messages.errors import InputError
-from messages.report import RequestRecord
+from messages.report import RequestRecord, Shortfall
 
 MOST_RUNS = 8
 
 
 class RunInput(msgspec.Struct, frozen=True):
-    """A run to compare. figures: its flat report. records, spec: None where there are none."""
+    """A run to compare. figures: its flat report. records, spec: None where there are none.
+
+    shortfalls: requests that did not complete, as far as the report tells.
+    """
 
     label: str
     path: Path
     figures: dict[str, Value]
     records: list[RequestRecord] | None
     spec: dict[str, Any] | None
+    shortfalls: list[Shortfall] = []
 
     def described(self) -> ComparedRun:
         """What the comparison says of the run itself."""
@@ -68,4 +72,4 @@ def _load(label: str, path: Path) -> RunInput:
     except ValueError as error:  # a path that no file system can hold
         raise InputError(f"{str(path)!r}: is not a path: {error}") from None
     spec = None if results.spec is None else comparable(results.spec, path)
-    return RunInput(label, path, flat_figures(results), results.requests, spec)
+    return RunInput(label, path, flat_figures(results), results.requests, spec, results.shortfalls)

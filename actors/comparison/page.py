@@ -122,7 +122,7 @@ def _value(value: Any, *, missing: bool) -> Markup:
     if not isinstance(value, dict | list) or short == value_text(value, missing=missing, most=None):
         return escape(short)
     full = json.dumps(value, ensure_ascii=False, indent=2)
-    return Markup("<details><summary>{}</summary><pre>{}</pre></details>").format(short, full)
+    return Markup('<details><summary>{}</summary><pre tabindex="0">{}</pre></details>').format(short, full)
 
 
 def _key(key: str) -> Markup:
@@ -139,7 +139,7 @@ def _join(join: Join, first: str, pairs: Sequence[Pair]) -> _JoinPart:
         return _JoinPart(title, text + "." + equal, None, [], None)
     statistics = Table(
         f"Differences per request, {join.run} - {first} (ms)",
-        ["", *(one.key for one in join.differences)],
+        ["Statistic", *(one.key for one in join.differences)],
         statistic_rows(join),
     )
     return _JoinPart(title, text + ".", statistics, change_charts(join.run, first, pairs), _most_changed(join, first))
@@ -163,5 +163,5 @@ def _most_changed(join: Join, first: str) -> Table:
         for one in join.differences
         for request in one.most_changed
     ]
-    columns = ["Request", "Latency", f"{first} (ms)", f"{join.run} (ms)", f"{join.run} - {first} (ms)", ""]
+    columns = ["Request", "Latency", f"{first} (ms)", f"{join.run} (ms)", f"{join.run} - {first} (ms)", "Verdict"]
     return Table("Requests that changed most", columns, rows, (0, 1, 5))

@@ -139,10 +139,11 @@ def test_incomplete_runs_are_told(replayed: Replayed, capsys: Printed) -> None:
     tight = replayed("tight", "--set", "engine.rank.num_gpu_blocks=4", requests=[request("a"), request("b", 5.0, 999)])
     short = replayed("short", "--set", "max_sim_time_ms=22.5")
     assert warnings(capsys, base, tight)[0] == (
-        f"B ({tight}) is not complete: 1 of 2 requests completed, and its figures are of those"
+        f"B ({tight}) is not complete: 1 of 2 requests completed, and its figures are of those; "
+        "1 rejected (999 tokens need 16 KV blocks, the cache has 4)"
     )
     assert warnings(capsys, base, short) == [
-        f"B ({short}) is not complete: 1 of 2 requests completed, and its figures are of those",
+        f"B ({short}) is not complete: 1 of 2 requests completed, and its figures are of those; 1 unfinished",
         "B and A have different workloads: their specs differ in max_sim_time_ms",
         "B and A have different requests: 1 only in A",
     ]

@@ -15,6 +15,7 @@ from tests.pages.conftest import OpenPage
 Compare = Callable[..., Path]
 
 COUNT = 40
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @pytest.fixture
@@ -118,3 +119,17 @@ def test_latencies_that_no_request_has(comparison_page: Compare, browser: OpenPa
     opened = browser(comparison_page(f"{WORKERS(1)} {one_token}", f"{WORKERS(2)} {one_token}"))
     assert opened.console == []
     assert opened.page.get_by_text("No data.").count() >= 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_accessibility_rules_hold(comparison_page: Compare, browser: OpenPage, dark: bool) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    # Rules are injected as a script, which the page itself forbids.
+    path = comparison_page(WORKERS(1), WORKERS(2) + " sla.ttft_ms=5", "adapters.placement.provider=kv_router")
+    opened = browser(path, dark=dark, bypass_csp=True)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
+    found = Axe().run(opened.page, options={"runOnly": TAGS}).response
+    broken = [(rule["id"], node["html"][:200]) for rule in found["violations"] for node in rule["nodes"]]
+    assert broken == []
+    assert len(found["passes"]) > 15
