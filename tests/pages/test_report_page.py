@@ -126,3 +126,12 @@ def test_inline_requests_of_the_spec_are_shortened() -> None:
     page = report_page(results({**spec, "requests": many}))
     assert "… and 480 more" in section(page, "spec")
     assert len(section(page, "spec")) < 20_000
+
+
+def test_very_large_clusters_and_specs_make_no_large_page() -> None:
+    spec = {**SPECS["kv router"], "topology": {"kind": "aggregated", "workers": {"initial_workers": 5000}}}
+    row = {**spec["requests"][0], "metadata": {f"key {index}": "x" * 100 for index in range(5000)}}
+    page = report_page(results({**spec, "requests": [row]}))
+    assert len(page) < 1_000_000
+    assert "The charts show the first 256 of 5000, the table 500." in page
+    assert "… cut" in section(page, "spec")
