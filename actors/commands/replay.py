@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -15,12 +14,13 @@ import typer
 
 from actors.cli import SUCCESS, say
 from actors.commands.examples import example_names, example_path
-from actors.commands.options import Overrides
+from actors.commands.options import Overrides, same_file
 
 if TYPE_CHECKING:
     from actors.spec.loading import LoadedSpec
     from actors.system import Progress
     from messages.report import ReplayReport
+    from messages.spec import ReplaySpec
 
 
 class Runtime(StrEnum):
@@ -47,6 +47,9 @@ def replay_spec(
             help="Write report.json, requests.jsonl, resolved_spec.json and, if any, planner.jsonl, telemetry.jsonl.",
         ),
     ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write requests.parquet too (needs the extra parquet: pyarrow).")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
     ] = False,
@@ -72,6 +75,8 @@ def replay_spec(
         raise InputError("--html writes a page into the output directory: give --output-dir DIR too")
     document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
+    if parquet:
+        _check_parquet(loaded.spec, output_dir)
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
     _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, trace)
 
@@ -97,10 +102,22 @@ def replay_spec(
                 progress=report_progress,
             )
         page = _page(report, loaded, output.path) if output is not None and html else None
-        written = output.write(report, loaded, page=page) if output is not None else []
+        written = output.write(report, loaded, parquet=parquet, page=page) if output is not None else []
     if trace is not None:
         written.append(trace)
     return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+def _check_parquet(spec: ReplaySpec, output_dir: Path | None) -> None:
+    """Refuse `--parquet` where there would be no place or nothing to write, or no library."""
+    from actors.reporting.parquet import require_parquet
+    from messages.errors import InputError
+
+    if output_dir is None:
+        raise InputError("--parquet writes into the output directory: give --output-dir DIR too")
+    if not spec.record_per_request:
+        raise InputError("--parquet: the spec says record_per_request: false, so that there are no records to write")
+    require_parquet()
 
 
 def _page(report: ReplayReport, replayed: LoadedSpec, folder: Path) -> str:
@@ -186,21 +203,11 @@ def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None)
     findings = [
         f"{path}: --output-dir would replace an input of the replay"
         for path in outputs
-        if any(_same_file(path, given) for given in inputs)
+        if any(same_file(path, given) for given in inputs)
     ]
-    if trace is not None and any(_same_file(trace, given) for given in inputs):
+    if trace is not None and any(same_file(trace, given) for given in inputs):
         findings.append(f"{trace}: --trace would replace an input of the replay")
-    if trace is not None and any(_same_file(trace, path) for path in outputs):
+    if trace is not None and any(same_file(trace, path) for path in outputs):
         findings.append(f"{trace}: --trace would replace a file of --output-dir")
     if findings:
         raise InputError(*findings)
-
-
-def _same_file(path: Path, other: Path) -> bool:
-    """Whether two paths mean one file, be it there or not."""
-    if os.path.exists(path) and os.path.exists(other):
-        return os.path.samefile(path, other)
-    try:
-        return os.path.realpath(path) == os.path.realpath(other)
-    except ValueError:  # a path that no file system can hold
-        return False

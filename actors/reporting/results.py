@@ -110,6 +110,22 @@ def load_results(folder: Path) -> Results:
     )
 
 
+def load_report(path: Path) -> Results:
+    """Read a report alone, such as `replay --json` prints it. Raises InputError as `load_results` does."""
+    content = _read(path)
+    if content is None:
+        raise InputError(f"{path}: no such file; {_WHAT_TO_GIVE}")
+    figures, objects = _report(content, path)
+    return Results(
+        name=str(path),
+        report=figures,
+        routing=objects.routing,
+        planner=objects.planner,
+        shortfalls=objects.shortfalls,
+        warnings=objects.warnings,
+    )
+
+
 def _report(content: bytes, path: Path) -> tuple[dict[str, Number | str | None], _Objects]:
     document = _decoded(content, dict[str, Any], path)
     missing = [key for key in _EXPECTED if key not in document]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,20 @@ def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:
             except ValueError:
                 holder[name] = target
     return document
+
+
+def with_real_paths(document: Mapping[str, Any], base_dir: Path) -> dict[str, Any]:
+    """Return a copy of a document in which each file has one name, wherever the document lies.
+
+    Files below the working directory are named from there, others by their absolute paths. Links are followed.
+    """
+    inline = {key: value for key, value in document.items() if key == "requests"}
+    renamed = {key: inline.get(key) or copy.deepcopy(value) for key, value in document.items()}
+    here = Path(os.path.realpath(Path()))
+    for holder, name in _named(renamed):
+        target = Path(os.path.realpath(base_dir / holder[name]))
+        holder[name] = (target.relative_to(here) if target.is_relative_to(here) else target).as_posix()
+    return renamed
 
 
 def _without_requests(spec: ReplaySpec) -> ReplaySpec:
