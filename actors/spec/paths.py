@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,14 @@ def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:
                 holder[name] = Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
             except ValueError:
                 holder[name] = target
+    return document
+
+
+def with_paths(spec: ReplaySpec, renamed: Callable[[str], str]) -> dict[str, Any]:
+    """Return the complete document, defaults included, with every path in it replaced."""
+    document: dict[str, Any] = msgspec.to_builtins(spec)
+    for holder, name in _named(document):
+        holder[name] = renamed(holder[name])
     return document
 
 
