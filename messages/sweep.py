@@ -53,7 +53,7 @@ class SweepSpec(Strict, frozen=True):
     mode: Literal["grid", "list"] = "grid"
     objective: Objective | None = None
     second_objective: Objective | None = None
-    constraints: list[Constraint] = []
+    constraints: tuple[Constraint, ...] = ()
     schema_uri: str | UnsetType = msgspec.field(name="$schema", default=UNSET)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class PointOutcome(msgspec.Struct, frozen=True):
 
 
 class PointResult(msgspec.Struct, frozen=True):
-    """A line of results.jsonl. feasible: the run succeeded and `violated`, the constraints it does not keep, is empty."""
+    """A line of results.jsonl. violated: the constraints that it does not keep; feasible: it ran, and keeps all."""
 
     point: int
     axes: dict[str, Any]

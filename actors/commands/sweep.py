@@ -52,7 +52,8 @@ def sweep_spec(
     """Replay a spec over many combinations of values, and rank them.
 
     SWEEP: {"base": spec or its path, "axes": {"engine.rank.num_gpu_blocks": [...], ...}, "mode": "grid" | "list",
-    "objective": {"key", "goal"}, "constraints": [{"key", "op", "value"}]}. Exit code 1: a point failed, or none is feasible.
+    "objective": {"key", "goal": "min" | "max"}, "constraints": [{"key", "op", "value"}]}. Exit code 1: a point failed, or
+    none keeps all constraints.
     """
     from actors.sweep.folder import default_folder, open_folder, write_files
     from actors.sweep.page import sweep_page
@@ -131,7 +132,7 @@ def _present(
     from messages.errors import ReplayError
 
     if json_output:
-        from actors.sweep.page import sweep_document
+        from actors.sweep.results import sweep_document
 
         sys.stdout.buffer.write(sweep_document(results, ranking))
         sys.stdout.flush()
@@ -156,7 +157,14 @@ def _progress_bar(wanted: bool, total: int) -> Iterator[Callable[[PointOutcome],
         yield lambda outcome: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         BarColumn(),

@@ -39,7 +39,7 @@ class Execution:
     """One go at the pending points.
 
     Attributes:
-        failures: digest -> outcome of runs that came to no end of their own. They are not kept: the next go tries again.
+        failures: digest -> outcome of runs that failed for a reason outside of them. The journal does not keep them.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
@@ -16,7 +17,6 @@ from actors.sweep.worker import Task, run_task, start_worker
 from messages.errors import InputError, ReplayError
 
 EXTRA_MISSING = "--executor ray needs the package ray: pip install 'aisim-actors[ray]'"
-
 
 
 class Executor(Protocol):
@@ -85,21 +85,21 @@ class LocalProcesses:
 
 
 class RayCluster:
-    """Workers of Ray: of the cluster that RAY_ADDRESS names, or else of an instance of this machine, made for the sweep.
+    """Workers of Ray: of the cluster that RAY_ADDRESS names, or else of an instance on this machine for this sweep.
 
     On other machines this program has to be installed in the same version, and the files that the specs name have to
     be there under the same absolute paths with the same content; a worker that finds anything else says so.
     """
 
     def __init__(self, workers: int | None) -> None:
-        """workers: None for the CPUs of the cluster. Raises InputError without Ray, ReplayError where it does not start."""
+        """Start or join; workers: None for all CPUs. Raises InputError without Ray, ReplayError where it fails."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
-            import ray
+            ray: Any = importlib.import_module("ray")
         except ImportError:
             raise InputError(EXTRA_MISSING) from None
-        self._ray: Any = ray
+        self._ray = ray
         own = "RAY_ADDRESS" not in os.environ
         local = {"num_cpus": workers or cpu_count(), "include_dashboard": False} if own else {}
         try:

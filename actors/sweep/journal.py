@@ -51,7 +51,7 @@ class Journal:
             raise
 
     def append(self, digest: str, outcome: PointOutcome) -> None:
-        """Add a finished run; it is on disk when this returns. Raises OSError, and the line is then dropped later on."""
+        """Add a finished run; it is on disk when this returns. Raises OSError."""
         line = memoryview(msgspec.json.encode(JournalEntry(digest, outcome)) + b"\n")
         while line:
             line = line[self._file.write(line) :]

@@ -147,10 +147,7 @@ def _points(sweep: SweepSpec, base: dict[str, Any], label: str) -> list[Point]:
             findings.setdefault(finding, []).append(f"point {index} ({axes_text(axes)})")
     if findings:
         raise InputError(
-            *(
-                f"{label}: {places[0]}: {finding}{_and_others(len(places) - 1)}"
-                for finding, places in findings.items()
-            )
+            *(f"{label}: {places[0]}: {finding}{_and_others(len(places) - 1)}" for finding, places in findings.items())
         )
     return points
 

@@ -74,6 +74,17 @@ def rank(sweep: Sweep, results: list[PointResult]) -> Ranking:
     return Ranking((objective, second), best, _front(losses))
 
 
+def sweep_document(results: list[PointResult], ranking: Ranking) -> bytes:
+    """Return all results and their ranking as one indented JSON object with a final newline."""
+    content = {
+        "objectives": ranking.objectives,
+        "best": ranking.best,
+        "front": ranking.front,
+        "results": results,
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
 def figure(result: PointResult, key: str) -> Number | None:
     """Return a number of the summary; None where there is none."""
     value = (result.summary or {}).get(key)

@@ -62,7 +62,7 @@ def print_table(sweep: SweepSpec, results: list[PointResult], ranking: Ranking, 
         table.add_row(
             str(result.point),
             *(Text(value_text(result.axes[path])) for path in paths),
-            *(_number(figure(result, key)) for key in keys),
+            *(number_text(figure(result, key)) for key in keys),
             Text(text if len(text) <= _ERROR_LENGTH else f"{text[: _ERROR_LENGTH - 3]}..."),
             style="bold" if result.point == ranking.best else "" if result.feasible else "dim",
         )
@@ -80,11 +80,12 @@ def verdict(results: list[PointResult], ranking: Ranking) -> str:
     if ranking.best is None:
         return f"Best: none; {counted}" if ranking.objectives else counted
     best = next(result for result in results if result.point == ranking.best)
-    figures = ", ".join(f"{goal.key} {_number(figure(best, goal.key))}" for goal in ranking.objectives)
+    figures = ", ".join(f"{goal.key} {number_text(figure(best, goal.key))}" for goal in ranking.objectives)
     return f"Best: point {best.point} ({axes_text(best.axes)}): {figures}; {counted}"
 
 
-def _number(value: Number | None) -> str:
+def number_text(value: Number | None) -> str:
+    """Write a figure for a reader, or `N/A`."""
     if value is None:
         return "N/A"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1.0 else f"{value:,.2f}"

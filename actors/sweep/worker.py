@@ -34,7 +34,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class TaskReply(msgspec.Struct, frozen=True):
-    """What came of a task. final: it would end the same way again; else it failed for a reason that lies outside of it."""
+    """What came of a task. final: it would end the same way again; if not, it failed for a reason outside of it."""
 
     outcome: PointOutcome
     final: bool
