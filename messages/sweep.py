@@ -53,7 +53,7 @@ class SweepSpec(Strict, frozen=True):
     mode: Literal["grid", "list"] = "grid"
     objective: Objective | None = None
     second_objective: Objective | None = None
-    constraints: tuple[Constraint, ...] = ()
+    constraints: list[Constraint] = msgspec.field(default_factory=list)
     schema_uri: str | UnsetType = msgspec.field(name="$schema", default=UNSET)
 
     def __post_init__(self) -> None:

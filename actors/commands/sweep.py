@@ -51,9 +51,9 @@ def sweep_spec(
 ) -> int:
     """Replay a spec over many combinations of values, and rank them.
 
-    SWEEP: {"base": spec or its path, "axes": {"engine.rank.num_gpu_blocks": [...], ...}, "mode": "grid" | "list",
-    "objective": {"key", "goal": "min" | "max"}, "constraints": [{"key", "op", "value"}]}. Exit code 1: a point failed, or
-    none keeps all constraints.
+    SWEEP: {"base": a spec or its path, "axes": {"engine.rank.num_gpu_blocks": [...], ...}, "mode": "grid" or "list",
+    "objective": {"key", "goal": "min" or "max"}, "constraints": [{"key", "op", "value"}]}. The exit code is 1 where a
+    point failed or none keeps all constraints.
     """
     from actors.sweep.folder import default_folder, open_folder, write_files
     from actors.sweep.page import sweep_page
