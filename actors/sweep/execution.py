@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections import deque
@@ -79,7 +80,7 @@ class Execution:
                 self._fail(point, PointOutcome(LOST))
 
     def _start(self, point: Point) -> None:
-        task = Task(point.spec, str(self._sweep.base_dir), point.inputs, program_digest())
+        task = Task(point.spec, os.path.abspath(self._sweep.base_dir), point.inputs, program_digest())
         self._running[self._executor.submit(task)] = point
 
     def _collect(self) -> list[Point]:

@@ -42,7 +42,7 @@ class Point(msgspec.Struct, frozen=True):
 class Sweep(msgspec.Struct, frozen=True):
     """A checked sweep.
 
-    base_dir: the folder, absolute, that paths in the specs start from.
+    base_dir: the folder that paths in the specs start from.
     documents: the files that the sweep itself is written in.
     """
 
@@ -64,7 +64,6 @@ def load_sweep(path: Path) -> Sweep:
         base, base_dir, documents = read_document(base_file, str(base_file)), base_file.parent, [path, base_file]
     else:
         base, base_dir, documents = sweep.base, path.parent, [path]
-    base_dir = Path(os.path.abspath(base_dir))
     points = _points(sweep, base, str(path))
     try:
         return Sweep(sweep, [_identified(point, base_dir) for point in points], base_dir, documents)
@@ -153,7 +152,7 @@ def _points(sweep: SweepSpec, base: dict[str, Any], label: str) -> list[Point]:
 
 
 def _identified(point: Point, base_dir: Path) -> Point:
-    inputs = {str(file): file_digest(file) for file in input_files(point.spec, base_dir)}
+    inputs = {os.path.abspath(file): file_digest(file) for file in input_files(point.spec, base_dir)}
     return msgspec.structs.replace(point, inputs=inputs, digest=run_digest(point.spec, base_dir))
 
 
