@@ -30,7 +30,7 @@ SLOW: dict[str, Any] = {
             "kind": "synthetic",
             "input_tokens": 500,
             "output_tokens": 200,
-            "request_count": 2000,
+            "request_count": 1000,
             "request_rate": 30.0,
         },
     },

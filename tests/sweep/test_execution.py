@@ -93,12 +93,11 @@ def test_equal_points_run_once(tmp_path: Path) -> None:
 
 def test_an_error_of_the_disk_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = sweep_of(tmp_path, 100)
-    with Journal(tmp_path, fresh=False) as journal:
-        with Path("/dev/full").open("ab", buffering=0) as full:
-            monkeypatch.setattr(journal, "_file", full)
-            with pytest.raises(ReplayError, match=r"journal\.jsonl: cannot be written: No space left on device"):
-                Execution(sweep, journal, Scripted(set(), workers=1), lambda outcome: None).run(sweep.points)
-            monkeypatch.undo()
+    with Journal(tmp_path, fresh=False) as journal, Path("/dev/full").open("ab", buffering=0) as full:
+        monkeypatch.setattr(journal, "_file", full)
+        with pytest.raises(ReplayError, match=r"journal\.jsonl: cannot be written: No space left on device"):
+            Execution(sweep, journal, Scripted(set(), workers=1), lambda outcome: None).run(sweep.points)
+        monkeypatch.undo()
 
 
 def replied(task: Task) -> TaskReply:
