@@ -10,6 +10,7 @@ from actors.cli import PROGRAM, SUCCESS
 from actors.commands.check import print_schema, validate_spec
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
+from actors.commands.report import report_directory
 from actors.commands.sweep import sweep_spec
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("replay")(replay_spec)
+app.command("report")(report_directory)
 app.command("sweep")(sweep_spec)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)

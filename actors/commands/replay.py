@@ -18,6 +18,7 @@ from actors.commands.examples import example_names, example_path
 from actors.commands.options import Overrides
 
 if TYPE_CHECKING:
+    from actors.spec.loading import LoadedSpec
     from actors.system import Progress
     from messages.report import ReplayReport
 
@@ -49,6 +50,7 @@ def replay_spec(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
     ] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also write DIR/report.html, a page about the run.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print report.json instead of the table.")] = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every message as a JSON line.")] = None,
     step: Annotated[bool, typer.Option("--step", help="Simulate pass by pass, without jumping ahead.")] = False,
@@ -66,6 +68,8 @@ def replay_spec(
 
     if (spec is None) == (example is None):
         raise InputError("give either SPEC or --example NAME")
+    if html and output_dir is None:
+        raise InputError("--html writes a page into the output directory: give --output-dir DIR too")
     document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
@@ -92,10 +96,22 @@ def replay_spec(
                 observe=observe,
                 progress=report_progress,
             )
-        written = output.write(report, loaded) if output is not None else []
+        page = _page(report, loaded, output.path) if output is not None and html else None
+        written = output.write(report, loaded, page=page) if output is not None else []
     if trace is not None:
         written.append(trace)
     return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+def _page(report: ReplayReport, replayed: LoadedSpec, folder: Path) -> str:
+    """The HTML page about a run whose files go to a folder."""
+    import msgspec
+
+    from actors.pages.report.page import report_page
+    from actors.reporting.results import results_of
+    from actors.reporting.writers import spec_bytes
+
+    return report_page(results_of(report, msgspec.json.decode(spec_bytes(replayed, folder)), str(folder)))
 
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:

@@ -27,17 +27,18 @@ from actors.pages.svg import (
     listed,
     mark_lines,
     shortened,
+    tick_below,
 )
 from actors.pages.tables import Table
 
 MOST_COLUMNS = 256
 
-_BAR, _PITCH = 16.0, 24.0
-_LABELS = 118.0  # width of the labels of lying bars
-_LABEL_LENGTH = 17
-_TOTALS = 62.0  # room for the total behind a bar
-_TICKS = 4
-_MOST_LABELS = 12
+_WIDTH = 480.0  # of a picture with lying bars
+_BAR, _PITCH = 15.0, 22.0
+_LABELS = 124.0  # width of the labels of lying bars
+_LABEL_LENGTH = 14
+_TOTALS = 48.0  # room for the total behind a bar
+_MOST_LABELS = 10
 _THINNEST = 0.05  # of a part that is drawn
 
 
@@ -75,16 +76,16 @@ def bars(chart: Bars) -> Markup:
     begins = np.concatenate([np.zeros((1, count)), np.cumsum(values, axis=0)])
     height = TOP + _PITCH * count + BOTTOM
     scale = scale_for(
-        np.append(begins[-1], chart.value.bounds()), _LABELS, WIDTH - RIGHT - _TOTALS, log=False, from_zero=True
+        np.append(begins[-1], chart.value.bounds()), _LABELS, _WIDTH - RIGHT - _TOTALS, log=False, from_zero=True
     )
     bottom = height - BOTTOM
-    ticks = scale.ticks(_TICKS)
+    ticks = scale.ticks()
     drawn = []
     for position, text in zip(scale(ticks).tolist(), chart.value.texts(ticks), strict=True):
         at = coordinate(position)
         drawn.append(f'<path class="grid" d="M{at} {coordinate(TOP)}V{coordinate(bottom)}"/>')
-        drawn.append(f'<text class="tick" x="{at}" y="{coordinate(bottom + 16)}" text-anchor="middle">{text}</text>')
-    middle = (_LABELS + WIDTH - RIGHT - _TOTALS) / 2
+        drawn.append(tick_below(position, bottom, text, _WIDTH))
+    middle = (_LABELS + _WIDTH - RIGHT - _TOTALS) / 2
     drawn.append(
         f'<text class="label" x="{coordinate(middle)}" y="{coordinate(height - 8)}" text-anchor="middle">'
         f"{escape(chart.value.label)}</text>"
@@ -108,6 +109,7 @@ def bars(chart: Bars) -> Markup:
         chart.title,
         chart.description or _description(chart, values),
         Markup("".join(drawn)),
+        width=_WIDTH,
         height=height,
         legend=legend if len(legend) > 1 else (),
         table=chart.table or _table(chart, values),
@@ -127,7 +129,7 @@ def columns(chart: Bars) -> Markup:
     scale = scale_for(
         np.concatenate([begins[-1], chart.value.bounds(), marked]), bottom, TOP, log=False, from_zero=True
     )
-    ticks = scale.ticks(_TICKS)
+    ticks = scale.ticks()
     drawn = []
     for position, text in zip(scale(ticks).tolist(), chart.value.texts(ticks), strict=True):
         at = coordinate(position)

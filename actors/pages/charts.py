@@ -41,11 +41,14 @@ from actors.pages.thinning import cdf_points, thin
 
 __all__ = ["Axis", "Bars", "Chart", "Mark", "Part", "Series", "bars", "cdf_chart", "columns", "line_chart", "scatter"]
 
+_Box = tuple[float, float, float, float]  # left, top, right, bottom
 Values = Sequence[float] | NDArray[np.float64]
 
 _STRIPS = 48  # places of a line chart that tell their values to the pointer
 _MOST_ROWS = 24  # of a table of data
 _MOST_LABELLED = 14  # points that have their label beside them
+_LABEL_LENGTH = 28
+_LABEL_CHARACTER = 7.0  # width of a character of a label
 _TABLE_SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 
 
@@ -198,6 +201,7 @@ def scatter(chart: Chart, front: Series | None = None) -> Markup:
         data = path(x(line.xs), y(line.ys), step=line.kind == "step")
         parts.append(Markup(f'<path class="front" d="{data}"/>'))
     count = sum(len(curve.xs) for curve in curves)
+    taken: list[_Box] = []
     for curve in curves:
         labels = list(curve.labels) or [curve.name] * len(curve.xs)
         positions = zip(x(curve.xs).tolist(), y(curve.ys).tolist(), curve.xs.tolist(), curve.ys.tolist(), strict=True)
@@ -205,7 +209,7 @@ def scatter(chart: Chart, front: Series | None = None) -> Markup:
             hover = f"{label}: {chart.x.label} {significant(x_value)}, {chart.y.label} {significant(y_value)}"
             parts.append(Markup("<g><title>{}</title>{}</g>").format(hover, Markup(point(curve.style, right, down))))
             if curve.labels and count <= _MOST_LABELLED:
-                parts.append(_point_label(label, right, down))
+                parts.append(_point_label(label, right, down, taken))
     legend = [Key(curve.name, curve.style, "point") for curve in curves]
     legend += [Key(line.name, front_style, "front") for line in lines]
     return figure(
@@ -320,11 +324,22 @@ def _quantile(ordered: NDArray[np.float64], share: float) -> float:
     return float(ordered[int((len(ordered) - 1) * share + 0.5)])
 
 
-def _point_label(label: str, right: float, down: float) -> Markup:
-    left_half = right < (LEFT + WIDTH - RIGHT) / 2
-    return Markup('<text class="point-label" x="{}" y="{}" text-anchor="{}">{}</text>').format(
-        coordinate(right + 8 if left_half else right - 8),
-        coordinate(down - 6),
-        "start" if left_half else "end",
-        label if len(label) <= 28 else f"{label[:27]}…",
-    )
+def _point_label(label: str, right: float, down: float, taken: list[_Box]) -> Markup:
+    """The label beside a point where there is room; without room nothing, since pointer and table tell it too."""
+    text = label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 1]}…"
+    width = _LABEL_CHARACTER * len(text)
+    for anchor, across in (("start", 8.0), ("end", -8.0)):
+        for drop in (-6.0, 14.0):
+            left = right + across - (width if anchor == "end" else 0.0)
+            box = (left, down + drop - 11.0, left + width, down + drop + 3.0)
+            inside = box[0] >= LEFT and box[2] <= WIDTH and box[1] >= 0.0 and box[3] <= HEIGHT - BOTTOM
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                return Markup('<text class="point-label" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+                    coordinate(right + across), coordinate(down + drop), anchor, text
+                )
+    return Markup("")
+
+
+def _overlap(box: _Box, other: _Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MISSING = "\u2013"
+DEFAULT_TICKS = 5
 _ROUND = (1.0, 2.0, 5.0, 10.0)
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_LONGEST_PLAIN = 1e5  # ticks from here on are written with a suffix
+_LONGEST_PLAIN = 1e4  # ticks from here on are written with a suffix
 _MOST_LOG_TICKS = 7
 _MS_PER_S, _MS_PER_MIN = 1000.0, 60_000.0
 
 
-def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+def linear_ticks(low: float, high: float, most: int = DEFAULT_TICKS) -> list[float]:
     """Return at most `most` + 1 multiples of 1, 2 or 5 times a power of ten, from `low` to `high`."""
     if not high > low:
         return [low]
@@ -64,7 +65,7 @@ class Scale:
             array, low, high = np.log10(np.maximum(array, low)), math.log10(low), math.log10(high)
         return self.begin + (array - low) / (high - low) * (self.end - self.begin)
 
-    def ticks(self, most: int) -> list[float]:
+    def ticks(self, most: int = DEFAULT_TICKS) -> list[float]:
         """Return round numbers on the scale, ascending."""
         return log_ticks(self.low, self.high) if self.log else linear_ticks(self.low, self.high, most)
 
@@ -76,7 +77,9 @@ class Scale:
 
 
 def scale_for(values: NDArray[np.float64], begin: float, end: float, *, log: bool, from_zero: bool) -> Scale:
-    """Return a scale that spans all finite values; never an empty one. Without positive values it is linear."""
+    """Return a scale that spans all finite values; never an empty one. Without positive values it is linear.
+
+    from_zero: a linear one also spans 0, and ends at round numbers."""
     finite = values[np.isfinite(values)]
     if log and (finite > 0.0).any():
         positive = finite[finite > 0.0]
@@ -90,13 +93,16 @@ def scale_for(values: NDArray[np.float64], begin: float, end: float, *, log: boo
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
         margin = abs(high) / 2.0 or 1.0
         low, high = (low, high + margin) if from_zero else (low - margin, high + margin)
+    if from_zero:
+        step = round_up((high - low) / DEFAULT_TICKS)
+        low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
     return Scale(low, high, begin, end)
 
 
-def tick_texts(ticks: list[float]) -> list[str]:
-    """Write ticks alike: as many decimals as tell them apart, and large ones as 20k or 1.5M."""
+def tick_texts(ticks: list[float], *, short: bool = False) -> list[str]:
+    """Write ticks in few characters. Large ones are written as 20k or 1.5M; if `short`, already 1k."""
     largest = max((abs(tick) for tick in ticks), default=0.0)
-    if largest < _LONGEST_PLAIN:
+    if largest < _LONGEST_PLAIN and not short:
         return [_trimmed(f"{tick:,.6f}") if abs(tick) >= 1e-6 or tick == 0.0 else f"{tick:.0e}" for tick in ticks]
     return [_with_suffix(tick) for tick in ticks]
 
@@ -134,8 +140,8 @@ def duration_text(ms: float) -> str:
     if ms < _MS_PER_S:
         return f"{significant(ms)} ms"
     if ms < 2 * _MS_PER_MIN:
-        return f"{ms / _MS_PER_S:,.2f} s"
-    return f"{ms / _MS_PER_MIN:,.1f} min"
+        return f"{significant(ms / _MS_PER_S)} s"
+    return f"{significant(ms / _MS_PER_MIN)} min"
 
 
 def time_unit(longest_ms: float) -> tuple[str, float]:

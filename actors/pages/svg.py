@@ -16,9 +16,9 @@ from actors.pages.tables import Table, data_table
 STYLES = 8
 """Series look different up to this number; see the classes s1 to s8 of the style sheet."""
 
-WIDTH, HEIGHT = 480.0, 280.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 14.0, 48.0
-_X_TICKS, _Y_TICKS = 5, 5
+WIDTH, HEIGHT = 400.0, 250.0
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 46.0
+_TICK_CHARACTER = 4.5  # half the width of a character of a tick label, on a narrow screen
 
 
 class Axis(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Axis(Struct, frozen=True):
         """Write ticks of this axis."""
         if self.percent:
             return [f"{text} %" for text in tick_texts([100.0 * tick for tick in ticks])]
-        return tick_texts(ticks)
+        return tick_texts(ticks, short=self.log)
 
     def bounds(self) -> list[float]:
         """The numbers that the axis has to span."""
@@ -53,7 +53,7 @@ class Mark(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True):
-    """An entry of a legend: the look of series number `style` (from 1), drawn as line, point or area."""
+    """An entry of a legend: the look of series number `style` (from 1), drawn as line, point, area or front."""
 
     name: str
     style: int
@@ -90,7 +90,7 @@ def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, height: float = HEIGHT
     """Return grid lines, tick labels and titles of both axes."""
     bottom = height - BOTTOM
     parts = []
-    x_ticks, y_ticks = x.ticks(_X_TICKS), y.ticks(_Y_TICKS)
+    x_ticks, y_ticks = x.ticks(), y.ticks()
     for position, text in zip(y(y_ticks).tolist(), y_axis.texts(y_ticks), strict=True):
         at = coordinate(position)
         parts.append(f'<path class="grid" d="M{coordinate(LEFT)} {at}H{coordinate(WIDTH - RIGHT)}"/>')
@@ -100,7 +100,7 @@ def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, height: float = HEIGHT
     for position, text in zip(x(x_ticks).tolist(), x_axis.texts(x_ticks), strict=True):
         at = coordinate(position)
         parts.append(f'<path class="grid" d="M{at} {coordinate(TOP)}V{coordinate(bottom)}"/>')
-        parts.append(f'<text class="tick" x="{at}" y="{coordinate(bottom + 16)}" text-anchor="middle">{text}</text>')
+        parts.append(tick_below(position, bottom, text))
     parts.append(f'<path class="axis" d="M{coordinate(LEFT)} {coordinate(bottom)}H{coordinate(WIDTH - RIGHT)}"/>')
     parts.append(
         f'<text class="label" x="{coordinate((LEFT + WIDTH - RIGHT) / 2)}" y="{coordinate(height - 8)}" '
@@ -112,6 +112,14 @@ def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, height: float = HEIGHT
         f'text-anchor="middle">{escape(y_axis.label)}</text>'
     )
     return Markup("".join(parts))
+
+
+def tick_below(position: float, bottom: float, text: str, width: float = WIDTH) -> str:
+    """Return a label of the x axis: centred, or moved so far to the left that it stays in the picture."""
+    moved = min(position, width - _TICK_CHARACTER * len(text))
+    return (
+        f'<text class="tick" x="{coordinate(moved)}" y="{coordinate(bottom + 16)}" text-anchor="middle">{text}</text>'
+    )
 
 
 def mark_lines(marks: Sequence[Mark], x: Scale, y: Scale, height: float = HEIGHT) -> Markup:
@@ -140,6 +148,7 @@ def figure(
     description: str,
     picture: Markup,
     *,
+    width: float = WIDTH,
     height: float = HEIGHT,
     legend: Sequence[Key] = (),
     table: Table | None = None,
@@ -163,7 +172,7 @@ def figure(
         description=description,
         note=Markup('<p class="note">{}</p>\n').format(note) if note else "",
         legend=Markup('<ul class="legend">{}</ul>\n').format(entries) if legend else "",
-        width=coordinate(WIDTH),
+        width=coordinate(width),
         height=coordinate(height),
         picture=picture,
         table=Markup(
@@ -215,7 +224,8 @@ def _swatch(entry: Key) -> Markup:
         return Markup(f'<rect x="1" y="1" width="26" height="10" fill="{hatch(entry.style)}"/>')
     if entry.shape == "point":
         return Markup(point(entry.style, 14, 6))
-    return Markup(f'<path class="curve {style_class(entry.style)}" d="M0 6H28"/>')
+    look = "front" if entry.shape == "front" else f"curve {style_class(entry.style)}"
+    return Markup(f'<path class="{look}" d="M0 6H28"/>')
 
 
 def _inside(mark: Mark, x: Scale, y: Scale) -> bool:

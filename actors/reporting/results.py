@@ -12,6 +12,7 @@ from actors.reporting.writers import PLANNER_FILE, REPORT_FILE, REQUESTS_FILE, S
 from messages.errors import InputError
 from messages.planner_report import PlannerTick
 from messages.report import Number, PoolRouting, ReplayReport, RequestRecord, ScalingReport, Shortfall
+from messages.spec import ReplaySpec
 from messages.telemetry import TelemetrySample
 
 Item = TypeVar("Item")
@@ -126,7 +127,14 @@ def _report(content: bytes, path: Path) -> tuple[dict[str, Number | str | None],
 
 def _spec(path: Path) -> dict[str, Any] | None:
     content = _read(path)
-    return None if content is None else _decoded(content, dict[str, Any], path)
+    if content is None:
+        return None
+    document = _decoded(content, dict[str, Any], path)
+    try:
+        msgspec.convert(document, ReplaySpec)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {_lower(error)}; replay again to have it written anew") from None
+    return document
 
 
 def _records(path: Path, kind: type[Item]) -> list[Item] | None:

@@ -23,7 +23,8 @@ REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
 PLANNER_FILE = "planner.jsonl"
 TELEMETRY_FILE = "telemetry.jsonl"
-KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE, SPEC_FILE)
+HTML_FILE = "report.html"
+KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE, SPEC_FILE, HTML_FILE)
 
 _MOST_LINKS = 40
 
@@ -35,10 +36,14 @@ def report_bytes(report: ReplayReport) -> bytes:
         content["routing"] = report.routing
     if report.planner is not None:
         content["planner"] = report.planner
+    if report.shortfalls:
+        content["shortfalls"] = report.shortfalls
+    if report.warnings:
+        content["warnings"] = report.warnings
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def _spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
+def spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
     """The content of `resolved_spec.json`: the complete document, which replays the run from that folder."""
     document = relocated(replayed.spec, replayed.base_dir, folder)
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
@@ -64,8 +69,11 @@ class OutputDirectory:
                 raise InputError(f"{str(path)!r}: cannot be used as output directory: {error}") from None
             undo.pop_all()
 
-    def write(self, report: ReplayReport, replayed: LoadedSpec) -> list[Path]:
-        """Write the files of a run in place of earlier ones; return their paths. On an error nothing new is left."""
+    def write(self, report: ReplayReport, replayed: LoadedSpec, *, page: str | None = None) -> list[Path]:
+        """Write the files of a run in place of earlier ones; return their paths. On an error nothing new is left.
+
+        page: the content of report.html, if there shall be one.
+        """
         try:
             contents = {REPORT_FILE: report_bytes(report)}
             if report.requests is not None:
@@ -74,7 +82,9 @@ class OutputDirectory:
                 contents[PLANNER_FILE] = msgspec.json.Encoder().encode_lines(report.planner_ticks)
             if report.telemetry is not None:
                 contents[TELEMETRY_FILE] = msgspec.json.Encoder().encode_lines(report.telemetry)
-            contents[SPEC_FILE] = _spec_bytes(replayed, self.path)
+            contents[SPEC_FILE] = spec_bytes(replayed, self.path)
+            if page is not None:
+                contents[HTML_FILE] = page.encode()
             for name, content in contents.items():
                 self._partials[name].file.write(content)
                 self._partials[name].file.close()
