@@ -52,13 +52,7 @@ def _pareto_plot(sweep: SweepSpec, results: list[PointResult], ranking: Ranking)
     if not ranking.objectives:
         return None
     y, x = ranking.objectives
-    names = short_paths(list(sweep.axes))
-    labels = {
-        result.point: ", ".join(
-            f"{name} {value_text(value)}" for name, value in zip(names, result.axes.values(), strict=True)
-        )
-        for result in results
-    }
+    labels = {result.point: f"{result.point}: {', '.join(map(value_text, result.axes.values()))}" for result in results}
     groups: dict[str, list[PointResult]] = {"Feasible": [], "Violates a constraint": [], "Best": []}
     for result in results:
         if result.status == "ok":
@@ -88,7 +82,10 @@ def _pareto_plot(sweep: SweepSpec, results: list[PointResult], ranking: Ranking)
         y=_axis(y, shown),
         series=series,
         marks=[_mark(bound, x, y) for bound in sweep.constraints if bound.key in (x.key, y.key)],
-        note="The front joins the feasible points of which no other is better in one figure and no worse in the other.",
+        note=(
+            "The front joins the feasible points that no other beats in one figure without losing in the other. "
+            f"Labels: point: {', '.join(short_paths(list(sweep.axes)))}."
+        ),
         from_zero=False,
     )
     return scatter(chart, line)
