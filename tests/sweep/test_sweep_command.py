@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +179,35 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureF
     assert sweep(tmp_path, {"base": trace_spec(), "axes": {BLOCKS: [1]}}, "--output-dir", str(out)) == 2
     assert "trace.jsonl:1: input_length" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.json", "trace.jsonl"]
+
+
+def test_the_built_in_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["examples", "aggregated", "--output-dir", str(tmp_path / "mine")]) == 0
+    capsys.readouterr()
+    assert main(["sweep", str(tmp_path / "mine" / "sweep.json"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["best"] in document["front"]
+    assert 0 < sum(result["feasible"] for result in document["results"]) < len(document["results"]) == 12
+
+
+def test_progress_is_for_terminals_only(tmp_path: Path) -> None:
+    """On a pseudo-terminal the bar counts points, and is gone at the end; a pipe gets nothing."""
+    path = write_sweep(tmp_path, {"base": ONE_REQUEST, "axes": {BLOCKS: [100, 200]}})
+    shown = {}
+    for option in ("--progress", "--no-progress"):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "actors.cli", "sweep", str(path), "--json", "--fresh", option]
+        environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=theirs, timeout=120, check=True, env=environment
+        )
+        os.close(theirs)
+        assert done.returncode == 0
+        shown[option] = b""
+        with pytest.raises(OSError, match="Input/output error"):
+            while True:
+                shown[option] += os.read(ours, 65536)
+        os.close(ours)
+    assert b"2/2" in shown["--progress"]
+    assert b"points" in shown["--progress"]
+    assert shown["--no-progress"] == b""
