@@ -13,6 +13,7 @@ DEFAULT_TICKS = 5
 _ROUND = (1.0, 2.0, 5.0, 10.0)
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _LONGEST_PLAIN = 1e4  # ticks from here on are written with a suffix
+_LARGEST = 1e9  # number that is spelt out
 _MOST_LOG_TICKS = 7
 _MS_PER_S, _MS_PER_MIN = 1000.0, 60_000.0
 
@@ -30,7 +31,7 @@ def linear_ticks(low: float, high: float, most: int = DEFAULT_TICKS) -> list[flo
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Return powers of ten between two positive numbers; also 2 and 5 times those where there are few."""
-    first, last = math.floor(math.log10(low) - 1e-9), math.ceil(math.log10(high) + 1e-9)
+    first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     stride = max(1, math.ceil((last - first) / _MOST_LOG_TICKS))
     powers = [10.0**exponent for exponent in range(first, last + 1, stride)]
     fine = [factor * 10.0**exponent for exponent in range(first, last + 1) for factor in (1.0, 2.0, 5.0)]
@@ -92,7 +93,7 @@ def scale_for(values: NDArray[np.float64], begin: float, end: float, *, log: boo
         low, high = min(low, 0.0), max(high, 0.0)
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
         margin = abs(high) / 2.0 or 1.0
-        low, high = (low, high + margin) if from_zero else (low - margin, high + margin)
+        low, high = (max(low - margin, 0.0) if low >= 0.0 else low - margin), high + margin
     if from_zero:
         step = round_up((high - low) / DEFAULT_TICKS)
         low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
@@ -123,6 +124,8 @@ def significant(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return MISSING
     size = abs(value)
+    if size >= _LARGEST:
+        return f"{value:.3g}"
     if size >= 1000.0 or value == 0.0:
         return f"{value:,.0f}"
     if size < 1e-4:

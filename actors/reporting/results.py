@@ -181,4 +181,4 @@ def _read(path: Path) -> bytes | None:
 
 def _lower(error: Exception) -> str:
     text = str(error)
-    return text[:1].lower() + text[1:]
+    return text if text.startswith("JSON") else text[:1].lower() + text[1:]

@@ -55,7 +55,7 @@ def test_every_kind_of_chart(page_of_charts: Path, browser: OpenPage) -> None:
     assert opened.fetched == [page_of_charts.as_uri()]
     images = opened.page.get_by_role("img").all()
     boxes = [image.bounding_box() for image in images]
-    assert all(box is not None and box["width"] > 300 and box["height"] > 100 for box in boxes)
+    assert all(box is not None and box["width"] > 300 and box["height"] > 80 for box in boxes)
     names = ["Lines", "Points", "Lying bars", "Columns", "Distribution"]
     assert [image.locator("> title").text_content() for image in images] == names
     assert all(opened.page.get_by_role("img", name=name).count() == 1 for name in names)

@@ -203,11 +203,16 @@ def test_progress_is_for_terminals_only(tmp_path: Path) -> None:
         )
         os.close(theirs)
         assert done.returncode == 0
-        shown[option] = b""
-        with pytest.raises(OSError, match="Input/output error"):
-            while True:
-                shown[option] += os.read(ours, 65536)
+        shown[option] = b"".join(iter(lambda: _read(ours), b""))
         os.close(ours)
     assert b"2/2" in shown["--progress"]
     assert b"points" in shown["--progress"]
     assert shown["--no-progress"] == b""
+
+
+def _read(descriptor: int) -> bytes:
+    """What a pseudo-terminal has; nothing once its other side is closed."""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""

@@ -86,7 +86,7 @@ def _pool(pool: str, ranks: Mapping[Rank, Load]) -> list[Markup]:
     if not ranks:
         return []
     several = any(rank for _, rank in ranks)
-    what = "Worker and rank" if several else "Worker"
+    what = f"{POOLS.get(pool, pool).removesuffix('s')}{' and rank' if several else ''}"
     names = [f"{worker}.{rank}" if several else f"{worker}" for worker, rank in ranks]
     figures = {
         "Requests": [load.requests for load in ranks.values()],
@@ -126,7 +126,7 @@ def _chart(key: str, name: str, what: str, names: Sequence[str], values: Sequenc
     return columns(
         Bars(
             key=f"balance-{key}",
-            title=f"{name} per {what.lower()}",
+            title=f"{name} per {what[0].lower()}{what[1:]}",
             category=what,
             categories=names[:MOST_COLUMNS],
             value=Axis(name),

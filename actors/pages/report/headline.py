@@ -33,7 +33,8 @@ def headline_section(results: Results) -> Section:
             figure_cards(_figures(results)),
             data_table(Table("Latencies of completed requests", columns, rows)),
             note(
-                "A percentile is an element of the sorted sample. ITL goes over all gaps between tokens, TPOT over the mean gaps of requests."
+                "A percentile is an element of the sorted sample. ITL goes over all gaps between tokens, "
+                "TPOT over the mean gaps of requests."
             ),
         ],
     )

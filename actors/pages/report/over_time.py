@@ -54,7 +54,7 @@ def time_section(results: Results, columns: Columns | None, spec: ReplaySpec | N
             )
         )
     else:
-        missing.append("The number of workers did not change, as far as is known: there was no scaling policy.")
+        missing.append("The number of workers stayed the same, since there was no scaling policy.")
     return Section("time", "Over time", [side_by_side(charts), *map(note, missing)])
 
 

@@ -35,7 +35,7 @@ def report_page(results: Results) -> str:
         balance_section(results, columns, spec),
         slowest_section(columns),
         routing_section(results.routing),
-        scaling_section(results.planner),
+        scaling_section(results.planner, spec),
     ]
     return render(
         "Replay report",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from actors.pages.report.balance import POOLS
-from actors.pages.scales import MISSING, duration_text, number, percent, significant
+from actors.pages.scales import MISSING, duration_text, number, percent
 from actors.pages.sections import Section, folded, note, paragraph
 from actors.pages.tables import Table, data_table
 from messages.report import PoolRouting, ScalingDecision, ScalingReport
+from messages.spec import AggregatedTopology, ReplaySpec
 
 MOST_DECISIONS = 100
 
@@ -47,11 +48,12 @@ def routing_section(routing: dict[str, PoolRouting] | None) -> Section | None:
     return Section("router", "KV-aware routing", blocks)
 
 
-def scaling_section(planner: ScalingReport | None) -> Section | None:
+def scaling_section(planner: ScalingReport | None, spec: ReplaySpec | None) -> Section | None:
     """Return the decisions of the scaling policy; None without one."""
     if planner is None:
         return None
     decisions = planner.decisions
+    one_pool = spec is not None and isinstance(spec.topology, AggregatedTopology)
     blocks = [
         paragraph(
             f"Ticks: {number(planner.total_ticks)}. Decisions that name a target: {number(len(decisions))}. "
@@ -59,23 +61,26 @@ def scaling_section(planner: ScalingReport | None) -> Section | None:
         )
     ]
     if decisions:
-        blocks.append(_decisions(decisions[:MOST_DECISIONS]))
+        blocks.append(_decisions(decisions[:MOST_DECISIONS], one_pool=one_pool))
     if len(decisions) > MOST_DECISIONS:
         blocks.append(note(f"The first {MOST_DECISIONS} of {len(decisions)} decisions; report.json has all."))
     return Section("planner", "Scaling decisions", blocks)
 
 
-def _decisions(decisions: list[ScalingDecision]) -> Markup:
+def _decisions(decisions: list[ScalingDecision], *, one_pool: bool) -> Markup:
+    targets = {"Workers": "target_decode"}
+    if not one_pool:
+        targets = {"Prefill workers": "target_prefill", "Decode workers": "target_decode"}
     rows = [
         [
             str(decision.tick_ordinal),
             duration_text(decision.at_ms),
-            MISSING if decision.target_prefill is None else significant(decision.target_prefill),
-            MISSING if decision.target_decode is None else significant(decision.target_decode),
+            *(number(getattr(decision, target)) for target in targets.values()),
             decision.load_decision_reason or MISSING,
             decision.throughput_decision_reason or MISSING,
         ]
         for decision in decisions
     ]
-    columns = ["Tick", "At", "Prefill workers", "Decode workers", "Reason, by load", "Reason, by throughput"]
-    return data_table(Table("Targets that the scaling policy set", columns, rows, (4, 5)))
+    columns = ["Tick", "At", *targets, "Reason, by load", "Reason, by throughput"]
+    reasons = (len(columns) - 2, len(columns) - 1)
+    return data_table(Table("Targets that the scaling policy set", columns, rows, reasons))

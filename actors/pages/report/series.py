@@ -15,7 +15,9 @@ MOST_BUCKETS = 60
 def bucket_edges(longest_ms: float, most: int = MOST_BUCKETS) -> Floats:
     """Return the edges of buckets of equal, round width, from 0 to a time after `longest_ms`."""
     width = round_up(longest_ms / most) if longest_ms > 0.0 else 1.0
-    return np.arange(math.floor(longest_ms / width) + 2, dtype=np.float64) * width
+    count = math.floor(longest_ms / width) + 1
+    # The quotient may be rounded either way.
+    return np.arange(count + 1 + (count * width <= longest_ms), dtype=np.float64) * width
 
 
 def arrivals(columns: Columns, edges: Floats) -> Floats:
