@@ -95,7 +95,11 @@ def _run_pending(
             execution.run(points)
     except KeyboardInterrupt:
         kept = sum(point.digest in journal.outcomes for point in sweep.points)
-        say("note", f"{kept} of {total} points are kept in {journal.path.parent}; the same command goes on from there")
+        if kept:
+            say(
+                "note",
+                f"{kept} of {total} points are kept in {journal.path.parent}; the same command goes on from there",
+            )
         raise
     return execution.failures
 

@@ -71,8 +71,8 @@ def load_sweep(path: Path) -> Sweep:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror or error}") from None
 
 
-def check_files(sweep: Sweep, points: list[Point]) -> list[str]:
-    """Check the files that these points name, each as the first point that names it uses it; return warnings.
+def check_files(sweep: Sweep, points: list[Point]) -> None:
+    """Check the files that these points name, each as the first point that names it uses it.
 
     Raises InputError with every finding.
     """
@@ -81,7 +81,6 @@ def check_files(sweep: Sweep, points: list[Point]) -> list[str]:
     from actors.workload.loading import check_workload
 
     findings: dict[str, None] = {}
-    warnings: dict[str, None] = {}
     checked: set[bytes] = set()
     for point in points:
         spec, parts = point.spec, (point.spec.adapters, [rank.timing_model for rank in point.spec.ranks])
@@ -89,16 +88,14 @@ def check_files(sweep: Sweep, points: list[Point]) -> list[str]:
             key = msgspec.json.encode((spec.workload.path, spec.workload.format, spec.workload.block_size))
             if key not in checked:
                 checked.add(key)
-                found, warned = check_workload(spec, sweep.base_dir)
+                found, _ = check_workload(spec, sweep.base_dir)
                 findings |= dict.fromkeys(found)
-                warnings |= dict.fromkeys(warned)
         key = msgspec.json.encode(parts)
         if key not in checked:
             checked.add(key)
             findings |= dict.fromkeys(check_parts(spec, sweep.base_dir))
     if findings:
         raise InputError(*findings)
-    return list(warnings)
 
 
 def axes_text(axes: dict[str, Any]) -> str:
