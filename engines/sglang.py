@@ -25,10 +25,10 @@ from engines.sglang_admission import AdmissionRules, NewTokenRatio
 from engines.sglang_queue import WaitingQueue
 from engines.speculation import build_sampler
 from engines.timing.durations import Durations
+from messages.gauges import Gauges
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
-from messages.telemetry import Gauges
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
@@ -118,6 +118,7 @@ class SglangScheduler:
             total_blocks=self._cache.num_pages,
             running_requests=self._running,
             waiting_requests=len(self._waiting) + len(tuple(self._taken_over_later())),
+            evicted_blocks=self._cache.evicted_pages,
         )
 
     @property
@@ -332,7 +333,7 @@ class SglangScheduler:
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             admissions=tuple(taken_over),
-            preemptions=len(victims),
+            preempted=_ordinals(victims),
             kv_events=self._leases.take_events(),
             metrics=self._metrics(end_ms - now_ms, [], decoding, self._waiting, self._taken_over_later()),
         )
