@@ -76,7 +76,7 @@ def replay_spec(
     from actors.timeline.files import check_timeline, timeline_file
     from messages.errors import InputError
 
-    check_timeline(timeline, timeline_from, timeline_to)
+    check_timeline(timeline, timeline_from, timeline_to, ("--timeline", "--timeline-from", "--timeline-to"))
     if (spec is None) == (example is None):
         raise InputError("give either SPEC or --example NAME")
     document = spec if spec is not None else example_path(example or "")

@@ -13,6 +13,7 @@ from typing import TextIO
 import msgspec
 
 _LINES_AT_ONCE = 4096
+_TIDS_PER_PROCESS = 1_000_000
 
 
 def microseconds(time_ms: float) -> int:
@@ -35,6 +36,11 @@ class Process:
         self.name = name
         self.rank = rank
         self.declared = False
+
+    @property
+    def first_tid(self) -> int:
+        """The first number for its threads. That of a process is none: viewers take it for a main thread."""
+        return self.pid * _TIDS_PER_PROCESS
 
 
 class Thread:
@@ -148,14 +154,24 @@ class EventWriter:
             return self._from_us <= start_us <= self._to_us
         return start_us < self._to_us and end_us > self._from_us
 
-    def finish(self, other: dict[str, float | str | None]) -> None:
-        """Write what is left, and `other` data about the file."""
-        for counter in self._counters:
-            if counter.values != counter.shown:
-                self._show(counter)
+    def finish(self, end_us: int, other: dict[str, float | str | None]) -> None:
+        """Write what is left, and `other` data about the file. All series go on until the end."""
+        if end_us >= self._from_us:
+            last_us = int(min(end_us, self._to_us))
+            for counter in self._counters:
+                self._close(counter, last_us)
         self._flush()
         about = msgspec.json.encode(other).decode()
         self._file.write(f'\n],"displayTimeUnit":"ms","otherData":{about}}}\n')
+
+    def _close(self, counter: Counter, at_us: int) -> None:
+        if counter.at_us > at_us:
+            # It went on changing after the stretch of time.
+            counter.at_us, counter.values = at_us, counter.shown
+        else:
+            self.set(counter, at_us, counter.values)
+        if counter.values:
+            self._show(counter)
 
     def _show(self, counter: Counter) -> None:
         if counter.at_us > self._to_us:

@@ -19,21 +19,28 @@ _COMPRESSION_LEVEL = 1
 """Events are so much alike that more effort gains little."""
 
 
-def check_timeline(path: Path | None, from_ms: float | None, to_ms: float | None) -> None:
-    """Check the options of a timeline. Raises InputError, with a finding for each that cannot be."""
+_IN_PYTHON = ("timeline", "timeline_from_ms", "timeline_to_ms")
+
+
+def check_timeline(
+    path: Path | None, from_ms: float | None, to_ms: float | None, names: tuple[str, str, str] = _IN_PYTHON
+) -> None:
+    """Check the options of a timeline, called by these names.
+
+    Raises InputError, with a finding for each that cannot be.
+    """
     findings = []
-    bounds = {"--timeline-from": from_ms, "--timeline-to": to_ms}
-    for option, bound_ms in bounds.items():
+    for option, bound_ms in zip(names[1:], (from_ms, to_ms), strict=True):
         if bound_ms is None:
             continue
         if path is None:
-            findings.append(f"{option}: is about --timeline FILE; give that too")
+            findings.append(f"{option}: is about a timeline; give {names[0]} FILE too")
         if not (math.isfinite(bound_ms) and bound_ms >= 0.0):
             findings.append(f"{option}: expected simulated ms, finite and >= 0, got {bound_ms}")
     if not findings and from_ms is not None and to_ms is not None and not from_ms < to_ms:
-        findings.append(f"--timeline-from: expected less than --timeline-to {to_ms}, got {from_ms}")
+        findings.append(f"{names[1]}: expected less than {names[2]} {to_ms}, got {from_ms}")
     if path is not None and not path.name.endswith((".json", _COMPRESSED)):
-        findings.append(f"{path}: --timeline writes .json and .json.gz; end the name with one of them")
+        findings.append(f"{path}: {names[0]} writes .json and .json.gz; end the name with one of them")
     if findings:
         raise InputError(*findings)
 
@@ -45,9 +52,8 @@ def timeline_file(
     """A timeline for the run of the body, in a file that appears when the body ends, and not at all where it raises.
 
     path: ends with .json, or .json.gz for a compressed file. from_ms, to_ms: the stretch of simulated time to show.
-    Raises InputError where the file cannot be created, or the arguments make no sense.
+    All three are taken as `check_timeline` accepts them. Raises InputError where the file cannot be created.
     """
-    check_timeline(path, from_ms, to_ms)
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(partial_file(path))
         if path.name.endswith(_COMPRESSED):

@@ -49,8 +49,8 @@ class Timeline:
         self._pools = {pool.names.worker_prefix: pool for pool in _pools(spec, writer)}
         self._by_label = {pool.names.label: pool for pool in self._pools.values()}
         requests = Process(_REQUESTS_PID, "requests", len(self._pools))
-        self._request_thread = Thread(requests, 0, "requests")
-        self._ended_thread = Thread(requests, 1, "rejected and failed")
+        self._request_thread = Thread(requests, requests.first_tid, "requests")
+        self._ended_thread = Thread(requests, requests.first_tid + 1, "rejected and failed")
         self._destination_first = two_pools and spec.ranks[0].backend == "sglang"
         self._requests: dict[int, RequestTrack] = {}
         self._ranks: dict[tuple[str, int], RankTrack] = {}
@@ -90,7 +90,7 @@ class Timeline:
         for rank in self._ranks.values():
             rank.catch_up(now_us)
         about = {"generator": "aisim-actors", "from_ms": self._from_ms, "to_ms": self._to_ms, "end_ms": self._now_ms}
-        self._writer.finish(about)
+        self._writer.finish(now_us, about)
 
     def _rank(self, worker: str, dp_rank: int) -> RankTrack:
         rank = self._ranks.get((worker, dp_rank))

@@ -7,7 +7,6 @@ from actors.timeline.events import EventWriter, Process, Thread, microseconds, q
 from actors.timeline.ranks import RankTrack
 from messages.scaling import DecisionMade, LifecycleOperation
 
-_TIDS_PER_PROCESS = 1_000_000
 _FIRST_RANK = 1
 """Number of the thread of rank 0 of worker 0; the one before is that of scaling."""
 
@@ -24,9 +23,10 @@ class PoolTrack:
         self._dp_size = dp_size
         self._caches = caches
         self._holds = holds
-        self._first_tid = process.pid * _TIDS_PER_PROCESS
-        self._scaling = Thread(process, self._first_tid, "scaling")
+        self._scaling = Thread(process, process.first_tid, "scaling")
         self._workers = writer.counter(process, "workers")
+        self._ranks: dict[int, list[RankTrack]] = {}
+        """By worker."""
 
     def begin(self, workers: int) -> None:
         """There are so many workers from the start."""
@@ -35,9 +35,11 @@ class PoolTrack:
     def add_rank(self, worker_id: int, dp_rank: int) -> RankTrack:
         """The tracks of a rank."""
         name = f"worker {worker_id}" + (f" rank {dp_rank}" if self._dp_size > 1 else "")
-        tid = self._first_tid + _FIRST_RANK + worker_id * self._dp_size + dp_rank
+        tid = self._process.first_tid + _FIRST_RANK + worker_id * self._dp_size + dp_rank
         thread = Thread(self._process, tid, name)
-        return RankTrack(self._writer, self._process, thread, caches=self._caches, holds=self._holds)
+        rank = RankTrack(self._writer, self._process, thread, caches=self._caches, holds=self._holds)
+        self._ranks.setdefault(worker_id, []).append(rank)
+        return rank
 
     def operate(self, operation: LifecycleOperation) -> None:
         """Workers changed their state."""
@@ -48,6 +50,9 @@ class PoolTrack:
             if transition.reason is not None:
                 args += f',"reason":{quoted(transition.reason)}'
             self._writer.instant(self._scaling, transition.transition, at_us, args)
+            if transition.state == "removed":
+                for rank in self._ranks.get(transition.worker_id, ()):
+                    rank.vanish(at_us)
 
     def decide(self, decision: DecisionMade, target: int) -> None:
         """A scaling policy wants so many workers."""

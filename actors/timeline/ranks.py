@@ -70,12 +70,19 @@ class RankTrack:
         """Show what of the cache is in use from then on; what was evicted for it, at a time of its own."""
         if gauges is None:
             return
-        unused = f',"cached":{gauges.inactive_blocks}' if self._caches else ""
-        self._writer.set(self._blocks, at_us, f'"used":{gauges.active_blocks}{unused}')
+        self._show_blocks(at_us, gauges.active_blocks, gauges.inactive_blocks)
         evicted = gauges.evicted_blocks - self._evicted
         if evicted:
             self._evicted = gauges.evicted_blocks
             self._writer.instant(self.thread, "eviction", evicting_us, f'"blocks":{evicted}')
+
+    def vanish(self, at_us: int) -> None:
+        """The worker is gone, and its cache with it."""
+        self._show_blocks(at_us, 0, 0)
+
+    def _show_blocks(self, at_us: int, used: int, cached: int) -> None:
+        unused = f',"cached":{cached}' if self._caches else ""
+        self._writer.set(self._blocks, at_us, f'"used":{used}{unused}')
 
     def _show_requests(self, at_us: int) -> None:
         held = f',"held":{len(self._held)}' if self._holds else ""
