@@ -193,7 +193,7 @@ def _pools(spec: ReplaySpec, writer: EventWriter) -> list[PoolTrack]:
         role = engine.role(own)
         process = Process(_REQUESTS_PID + 1 + number, f"{names.label} pool", number)
         track = PoolTrack(
-            writer, process, names, dp_size=role.dp_size, caches=role.rank.backend != "sglang", holds=names is PREFILL
+            writer, process, names, dp_size=role.dp_size, sglang=role.rank.backend == "sglang", holds=names is PREFILL
         )
         track.begin(pool.initial_workers)
         pools.append(track)

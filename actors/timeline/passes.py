@@ -11,8 +11,6 @@ from actors.timeline.requests import Moment, RequestTrack
 from messages.passes import PassOutputs
 from messages.requests import Status
 
-_PREEMPTION = "preemption"
-
 
 class PassReader:
     """Reads the outputs of all ranks in order.
@@ -54,11 +52,14 @@ class PassReader:
             rank.passes += passes
         for ordinal, source in arrived:
             self._writer.flow("handoff", ordinal, source, (rank.thread, begun_us))
-        last_us = begun_us if passes == 1 else microseconds(ends_ms[-2])
-        rank.hold(last_us, outputs.gauges, begun_us)
+        if outputs.terminals and outputs.pool != PREFILL.label:
+            holds_us = end_us
+        else:
+            # Nobody gives anything back at the end, and the last pass had its blocks from its start.
+            holds_us = begun_us if passes == 1 else microseconds(ends_ms[-2])
+        rank.hold(holds_us, outputs.gauges, begun_us)
         if lost:
-            names = ",".join([self._requests[ordinal].name for ordinal in outputs.preempted])
-            self._writer.instant(rank.thread, _PREEMPTION, begun_us, f'"requests":[{names}]')
+            rank.preempt(begun_us, [self._requests[ordinal].name for ordinal in outputs.preempted])
         if outputs.terminals:
             self._terminate(outputs, rank, begun_us, end_us)
         else:
@@ -72,7 +73,7 @@ class PassReader:
             request = self._requests[admission.ordinal]
             request.running = True
             if outputs.pool == DECODE.label and not request.handed_over:
-                request.handed_over = True
+                request.handed_over, request.prefilling = True, False
                 request.enter("decode", at_us, where)
                 if request.source is not None:
                     arrived.append((admission.ordinal, request.source))

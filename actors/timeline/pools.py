@@ -12,16 +12,16 @@ _FIRST_RANK = 1
 
 
 class PoolTrack:
-    """A pool. caches, holds: see `RankTrack`."""
+    """A pool. sglang, holds: see `RankTrack`."""
 
     def __init__(
-        self, writer: EventWriter, process: Process, names: PoolNames, *, dp_size: int, caches: bool, holds: bool
+        self, writer: EventWriter, process: Process, names: PoolNames, *, dp_size: int, sglang: bool, holds: bool
     ) -> None:
         self.names = names
         self._writer = writer
         self._process = process
         self._dp_size = dp_size
-        self._caches = caches
+        self._sglang = sglang
         self._holds = holds
         self._scaling = Thread(process, process.first_tid, "scaling")
         self._workers = writer.counter(process, "workers")
@@ -37,7 +37,7 @@ class PoolTrack:
         name = f"worker {worker_id}" + (f" rank {dp_rank}" if self._dp_size > 1 else "")
         tid = self._process.first_tid + _FIRST_RANK + worker_id * self._dp_size + dp_rank
         thread = Thread(self._process, tid, name)
-        rank = RankTrack(self._writer, self._process, thread, caches=self._caches, holds=self._holds)
+        rank = RankTrack(self._writer, self._process, thread, sglang=self._sglang, holds=self._holds)
         self._ranks.setdefault(worker_id, []).append(rank)
         return rank
 

@@ -11,18 +11,19 @@ from messages.gauges import Gauges
 class RankTrack:
     """A rank of a worker.
 
-    caches: whether blocks without a user are told apart from those in use. holds: whether it holds KV for hand-offs.
+    sglang: whether it runs SGLang, which counts cached blocks as used and retracts requests instead of preempting them.
+    holds: whether it holds KV for hand-offs.
 
     Attributes:
         emitting: requests that emit a token in every pass. passes: so far.
     """
 
-    def __init__(self, writer: EventWriter, process: Process, thread: Thread, *, caches: bool, holds: bool) -> None:
+    def __init__(self, writer: EventWriter, process: Process, thread: Thread, *, sglang: bool, holds: bool) -> None:
         self.thread = thread
         self.emitting: set[int] = set()
         self.passes = 0
         self._writer = writer
-        self._caches = caches
+        self._sglang = sglang
         self._holds = holds
         self._requests = writer.counter(process, f"{thread.name} requests")
         self._blocks = writer.counter(process, f"{thread.name} KV blocks")
@@ -81,8 +82,13 @@ class RankTrack:
         self._show_blocks(at_us, 0, 0)
 
     def _show_blocks(self, at_us: int, used: int, cached: int) -> None:
-        unused = f',"cached":{cached}' if self._caches else ""
+        unused = f',"cached":{cached}' if not self._sglang else ""
         self._writer.set(self._blocks, at_us, f'"used":{used}{unused}')
+
+    def preempt(self, at_us: int, names: list[str]) -> None:
+        """These requests, by their quoted names, had to give up their blocks."""
+        name = "retraction" if self._sglang else "preemption"
+        self._writer.instant(self.thread, name, at_us, f'"requests":[{",".join(names)}]')
 
     def _show_requests(self, at_us: int) -> None:
         held = f',"held":{len(self._held)}' if self._holds else ""

@@ -152,9 +152,7 @@ def _check_flows(events: list[Event]) -> None:
     started: dict[int, Event] = {}
     ended = set()
     for event in of_kind(events, "s", "f"):
-        assert any(
-            part["ts"] <= event["ts"] < part["ts"] + max(part["dur"], 1) for part in slices[event["tid"]]
-        ), event
+        assert any(part["ts"] <= event["ts"] < part["ts"] + max(part["dur"], 1) for part in slices[event["tid"]]), event
         if event["ph"] == "s":
             assert event["id"] not in started
             started[event["id"]] = event
