@@ -30,15 +30,15 @@ def test_what_reaches_beyond_is_clipped(tmp_path: Path) -> None:
         "requests: 11.5 end of prefill",
         "requests: 11.5 end of b",
     ]
-    assert listing(events, "C") == [
-        "agg worker 0 requests: 5 running 1, waiting 1",
-        "agg worker 0 KV blocks: 5 used 3, cached 0",
-        "agg worker 0 requests: 10 running 2, waiting 0",
-        "agg workers: 5 active 1, starting 0, draining 0",
-        "agg workers: 11.5 active 1, starting 0, draining 0",
-        "agg worker 0 requests: 11.5 running 2, waiting 0",
+    assert sorted(listing(events, "C")) == [
         "agg worker 0 KV blocks: 10 used 4, cached 0",
         "agg worker 0 KV blocks: 11.5 used 4, cached 0",
+        "agg worker 0 KV blocks: 5 used 3, cached 0",
+        "agg worker 0 requests: 10 running 2, waiting 0",
+        "agg worker 0 requests: 11.5 running 2, waiting 0",
+        "agg worker 0 requests: 5 running 1, waiting 1",
+        "agg workers: 11.5 active 1, starting 0, draining 0",
+        "agg workers: 5 active 1, starting 0, draining 0",
     ]
 
 

@@ -78,10 +78,10 @@ def test_every_sort_of_cluster(name: str, options: dict[str, Any], tmp_path: Pat
 
     plain = replay(SPECS[name], observe=count, **options)
     report, messages = _observed(SPECS[name], tmp_path, **options)
-    assert _results(report) == _results(plain)
+    assert results(report) == results(plain)
     assert messages
     events = events_of(SPECS[name], tmp_path, **options)
-    _check_requests(events, plain)
+    check_requests(events, plain)
     if "too little room" not in name:  # who is given up there ends without a pass
         assert sum(event["args"]["passes"] for event in of_kind(events, "X")) == sum(passes.values())
 
@@ -93,13 +93,14 @@ def _observed(spec: dict[str, Any], folder: Path, **options: Any) -> tuple[Repla
     return report, len(messages)
 
 
-def _results(report: ReplayReport) -> tuple[Any, ...]:
+def results(report: ReplayReport) -> tuple[Any, ...]:
+    """All that is the same in every run."""
     host = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s")
     summary = {key: value for key, value in report.summary.items() if key not in host}
     return summary, report.requests, report.telemetry, report.planner, report.routing, report.warnings
 
 
-def _check_requests(events: list[Event], report: ReplayReport) -> None:
+def check_requests(events: list[Event], report: ReplayReport) -> None:
     """The track of every request begins and ends with it, and its phases fill it."""
     assert report.requests is not None
     records = {record.request_id: record for record in report.requests}
@@ -125,9 +126,18 @@ def _check_requests(events: list[Event], report: ReplayReport) -> None:
     assert len(rejections) == sum(record.terminal_status != "completed" for record in records.values())
 
 
+@pytest.mark.parametrize("name", [name for name in SPECS if "limit" not in name])
+def test_whoever_completes_has_emitted_all_tokens(name: str) -> None:
+    for step in (False, True):
+        for record in replay(SPECS[name], step=step).requests or ():
+            if record.terminal_status == "completed":
+                assert record.output_length == record.requested_output_length
+                assert record.last_token_ms == record.terminal_time_ms
+
+
 @pytest.mark.parametrize("example", example_names())
 def test_examples_of_the_command(example: str, tmp_path: Path) -> None:
     events = events_of(example_path(example), tmp_path)
     assert of_kind(events, "X")
     plain = replay(example_path(example))
-    _check_requests(events, plain)
+    check_requests(events, plain)
