@@ -12,6 +12,7 @@ from actors.commands.compare import compare_runs
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
 from actors.commands.report import report_directory
+from actors.commands.sweep import sweep_spec
 
 app = typer.Typer(
     name=PROGRAM,
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command("replay")(replay_spec)
 app.command("compare")(compare_runs)
 app.command("report")(report_directory)
+app.command("sweep")(sweep_spec)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)

@@ -60,7 +60,7 @@ def examine_spec(source: SpecSource, overrides: Sequence[str] = ()) -> ExaminedS
     """
     if isinstance(source, str | Path):
         label, base_dir = str(source), Path(source).parent
-        document = _read(Path(source), label)
+        document = read_document(Path(source), label)
     else:
         label, base_dir = "spec", Path()
         document = _plain(source)
@@ -154,7 +154,8 @@ def _plain(source: Mapping[str, Any] | ReplaySpec) -> dict[str, Any]:
     return document
 
 
-def _read(path: Path, label: str) -> dict[str, Any]:
+def read_document(path: Path, label: str) -> dict[str, Any]:
+    """Read a JSON file that holds an object. Raises InputError that begins with the label."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +31,18 @@ def input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
 
 def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:
     """Return the complete document, defaults included, as it reads in another folder: with its paths from there."""
-    document: dict[str, Any] = msgspec.to_builtins(spec)
-    for holder, name in _named(document):
-        if not Path(holder[name]).is_absolute():
-            target = os.path.realpath(base_dir / holder[name])
-            # Without a way from here to there, as between drives, the path stands for itself.
-            try:
-                holder[name] = Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
-            except ValueError:
-                holder[name] = target
-    return document
+
+    def from_there(path: str) -> str:
+        if Path(path).is_absolute():
+            return path
+        target = os.path.realpath(base_dir / path)
+        # Without a way from here to there, as between drives, the path stands for itself.
+        try:
+            return Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
+        except ValueError:
+            return target
+
+    return with_paths(msgspec.to_builtins(spec), from_there)
 
 
 def with_real_paths(document: Mapping[str, Any], base_dir: Path) -> dict[str, Any]:
@@ -48,13 +50,22 @@ def with_real_paths(document: Mapping[str, Any], base_dir: Path) -> dict[str, An
 
     Files below the working directory are named from there, others by their absolute paths. Links are followed.
     """
-    inline = {key: value for key, value in document.items() if key == "requests"}
-    renamed = {key: inline.get(key) or copy.deepcopy(value) for key, value in document.items()}
     here = Path(os.path.realpath(Path()))
-    for holder, name in _named(renamed):
-        target = Path(os.path.realpath(base_dir / holder[name]))
-        holder[name] = (target.relative_to(here) if target.is_relative_to(here) else target).as_posix()
-    return renamed
+
+    def real(path: str) -> str:
+        target = Path(os.path.realpath(base_dir / path))
+        return (target.relative_to(here) if target.is_relative_to(here) else target).as_posix()
+
+    return with_paths(document, real)
+
+
+def with_paths(document: Mapping[str, Any], renamed: Callable[[str], str]) -> dict[str, Any]:
+    """Return a copy of a document with every path in it replaced. It shares the list of requests, which holds none."""
+    requests = {key: value for key, value in document.items() if key == "requests"}
+    copied = {key: requests.get(key) or copy.deepcopy(value) for key, value in document.items()}
+    for holder, name in _named(copied):
+        holder[name] = renamed(holder[name])
+    return copied
 
 
 def _without_requests(spec: ReplaySpec) -> ReplaySpec:

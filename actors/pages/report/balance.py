@@ -15,7 +15,8 @@ from actors.pages.tables import Table, data_table
 from actors.reporting.results import Results
 from messages.spec import AggregatedTopology, ReplaySpec
 
-MOST_COLUMNS = 256  # of a chart; a table has them all
+MOST_COLUMNS = 256  # of a chart
+MOST_ROWS = 500  # of a table
 POOLS = {"agg": "Workers", "prefill": "Prefill workers", "decode": "Decode workers"}
 
 Rank = tuple[int, int]
@@ -97,7 +98,7 @@ def _pool(pool: str, ranks: Mapping[Rank, Load]) -> list[Markup]:
     totals = {name: sum(values) for name, values in figures.items()}
     rows = [
         [name, *(cell for kind, values in figures.items() for cell in _with_share(values[index], totals[kind]))]
-        for index, name in enumerate(names)
+        for index, name in enumerate(names[:MOST_ROWS])
     ]
     table = Table(
         f"{POOLS.get(pool, pool)}: what each was given",
@@ -115,9 +116,9 @@ def _pool(pool: str, ranks: Mapping[Rank, Load]) -> list[Markup]:
         if spread:
             blocks.append(note(f"The busiest has, of the mean of all: {'; '.join(spread)}."))
     if len(names) > MOST_COLUMNS:
-        blocks.append(note(f"The charts show the first {MOST_COLUMNS} of {len(names)}; the table has all."))
+        blocks.append(note(f"The charts show the first {MOST_COLUMNS} of {len(names)}, the table {len(rows)}."))
     shown = data_table(table)
-    blocks.append(shown if len(names) <= 16 else folded(f"Table of all {len(names)}", shown))
+    blocks.append(shown if len(names) <= 16 else folded(f"Table of {len(rows)}", shown))
     return blocks
 
 

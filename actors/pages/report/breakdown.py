@@ -109,7 +109,7 @@ def _ranking(
             key=f"slowest-{key}",
             title=title,
             category="Request",
-            categories=[record.request_id for record in records],
+            categories=[shortened(record.request_id, _LONGEST_ID) for record in records],
             value=Axis("ms"),
             parts=[Part(label, [getattr(one, name) for one in split]) for name, label in names.items()],
             table=_table(title, records, latency[chosen].tolist(), split, names),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from actors.pages.report.balance import POOLS
+from actors.pages.report.balance import MOST_ROWS, POOLS
 from actors.pages.scales import MISSING, duration_text, number, percent
 from actors.pages.sections import Section, folded, note, paragraph
 from actors.pages.tables import Table, data_table
@@ -40,11 +40,13 @@ def routing_section(routing: dict[str, PoolRouting] | None) -> Section | None:
                 number(rank.overlap_tokens),
                 percent(rank.overlap_tokens / rank.input_tokens if rank.input_tokens else None),
             ]
-            for rank in figures.ranks
+            for rank in figures.ranks[:MOST_ROWS]
         ]
         columns = ["Worker and rank", "Requests", "Prompt tokens", "taken for cached", "share"]
         title = f"{POOLS.get(pool, pool)}: what the router sent to each"
         blocks.append(folded(title, data_table(Table(title, columns, ranks))))
+        if len(ranks) < len(figures.ranks):
+            blocks.append(note(f"The first {len(ranks)} of {len(figures.ranks)}; report.json has all."))
     return Section("router", "KV-aware routing", blocks)
 
 

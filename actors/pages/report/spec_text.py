@@ -9,11 +9,13 @@ from messages.spec import AggregatedTopology, ReplaySpec, SyntheticWorkload, Tra
 
 _MOST_ELEMENTS = 20
 _LONGEST_TEXT = 2000
+_LONGEST = 100_000
 
 
 def spec_json(spec: dict[str, Any]) -> str:
-    """Return the document as indented JSON, with long lists and texts cut short."""
-    return json.dumps(_shortened(spec), indent=2, ensure_ascii=False)
+    """Return the document as indented JSON, with long lists and texts, and what is too long altogether, cut short."""
+    text = json.dumps(_shortened(spec), indent=2, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n… cut"
 
 
 def cluster_text(spec: ReplaySpec) -> str:
