@@ -101,7 +101,8 @@ class RayCluster:
             raise InputError(EXTRA_MISSING) from None
         self._ray = ray
         own = "RAY_ADDRESS" not in os.environ
-        local = {"num_cpus": workers or cpu_count(), "include_dashboard": False} if own else {}
+        # "local", since without an address Ray would join whatever it finds on this machine.
+        local = {"address": "local", "num_cpus": workers or cpu_count(), "include_dashboard": False} if own else {}
         try:
             ray.init(log_to_driver=False, logging_level="error", **local)
         except (OSError, RuntimeError, ConnectionError, ValueError) as error:

@@ -81,7 +81,7 @@ def _pareto_plot(sweep: SweepSpec, results: list[PointResult], ranking: Ranking)
         x=_axis(x, shown),
         y=_axis(y, shown),
         series=series,
-        marks=[_mark(bound, x, y) for bound in sweep.constraints if bound.key in (x.key, y.key)],
+        marks=[_mark(bound, x) for bound in sweep.constraints if bound.key in (x.key, y.key)],
         note=(
             "The front joins the feasible points that no other beats in one figure without losing in the other. "
             f"Labels: point: {', '.join(short_paths(list(sweep.axes)))}."
@@ -97,8 +97,8 @@ def _axis(goal: Objective, results: list[PointResult]) -> Axis:
     return Axis(f"{goal.key} ({_GOALS[goal.goal]})", log=wide)
 
 
-def _mark(bound: Constraint, x: Objective, y: Objective) -> Mark:
-    return Mark(float(bound.value), str(bound), "x" if bound.key == x.key else "y")
+def _mark(bound: Constraint, x: Objective) -> Mark:
+    return Mark(float(bound.value), f"{bound.op} {bound.value:,}", "x" if bound.key == x.key else "y")
 
 
 def _coordinate(result: PointResult, key: str) -> float:
