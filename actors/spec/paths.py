@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,7 +27,15 @@ _PATHS = (
 
 def input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
     """Return the files that a document names. base_dir: folder that its relative paths start from."""
-    return [base_dir / holder[name] for holder, name in _named(msgspec.to_builtins(_without_requests(spec)))]
+    paths = [base_dir / holder[name] for holder, name in _named(msgspec.to_builtins(_without_requests(spec)))]
+    return [file for path in paths for file in files_meant(path) or [path]]
+
+
+def files_meant(path: Path) -> list[Path]:
+    """Return the files that a path stands for: itself, the traces in a folder, or what a pattern matches, in order."""
+    if path.is_dir():
+        return sorted(entry for entry in path.iterdir() if entry.name.endswith((".jsonl", ".jsonl.gz")))
+    return [path] if path.is_file() else sorted(Path(name) for name in glob.glob(str(path)))
 
 
 def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:

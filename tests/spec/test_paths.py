@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.spec.loading import load_spec
-from actors.spec.paths import input_files, relocated
+from actors.spec.paths import files_meant, input_files, relocated
 
 PROFILE = {"type": "external", "provider": "dynamo_profile", "config": {"path": "profiles/p.npz"}}
 
@@ -40,6 +40,17 @@ def test_files_that_a_document_names(tmp_path: Path) -> None:
         tmp_path / "policy.yaml",
         tmp_path / "warm/*.jsonl",
     ]
+
+
+def test_files_of_a_folder_and_a_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "warm"
+    folder.mkdir()
+    for name in ("b.jsonl", "a.jsonl.gz", "notes.txt"):
+        (folder / name).touch()
+    assert files_meant(folder) == [folder / "a.jsonl.gz", folder / "b.jsonl"]
+    assert files_meant(folder / "*.jsonl") == [folder / "b.jsonl"]
+    assert files_meant(folder / "b.jsonl") == [folder / "b.jsonl"]
+    assert files_meant(folder / "c.jsonl") == []
 
 
 def test_a_relocated_document_names_the_same_files(tmp_path: Path) -> None:
