@@ -10,6 +10,7 @@ from actors.cli import PROGRAM, SUCCESS
 from actors.commands.check import print_schema, validate_spec
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
+from actors.commands.timing import timing_app
 
 app = typer.Typer(
     name=PROGRAM,
@@ -23,6 +24,7 @@ app.command("replay")(replay_spec)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
+app.add_typer(timing_app, name="timing")
 
 
 @app.callback(invoke_without_command=True)
