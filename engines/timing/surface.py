@@ -14,19 +14,21 @@ class Surface:
     """Curves over x at some values of y: linear along x on each, then linear in y between the two nearest curves.
 
     Measured points are met exactly. Outside, the border segments continue where they rise, elsewhere the border value
-    holds: less to do never takes longer there, and nothing takes less than 0. A curve of a single point runs parallel to
-    the nearest one that has several.
+    holds: less to do never takes longer there, and nothing takes less than 0. A curve of a single point rises as the
+    nearest one that has several.
 
-    points: (y, x) -> time in ms; at least one.
+    points: (y, x) -> time in ms; at least one. proportional: the rise of curves along x is taken to be proportional to
+    y, else to be the same, where one stands for another.
     """
 
-    def __init__(self, points: Mapping[tuple[float, float], float]) -> None:
+    def __init__(self, points: Mapping[tuple[float, float], float], *, proportional: bool = False) -> None:
+        self._proportional = proportional
         curves: dict[float, list[tuple[float, float]]] = {}
         for (y, x), time_ms in sorted(points.items()):
             curves.setdefault(y, []).append((x, time_ms))
         self._ys = list(curves)
         self._curves = [_Curve(*zip(*curve, strict=True)) for curve in curves.values()]
-        self._parallels = [self._parallel(index) for index in range(len(self._ys))]
+        self._models = [self._model(index) for index in range(len(self._ys))]
         self.y_range = (self._ys[0], self._ys[-1])
         xs = [x for _, x in points]
         self.x_range = (min(xs), max(xs))
@@ -50,17 +52,20 @@ class Surface:
 
     def _along(self, index: int, xs: Floats) -> Floats:
         """The times at points of a curve."""
-        curve, parallel = self._curves[index], self._parallels[index]
-        if parallel is None:
+        curve, model = self._curves[index], self._models[index]
+        if model is None:
             return curve.at(xs)
-        return np.maximum(curve.first_ms + (parallel.at(xs) - parallel.at(np.array([curve.first_x]))), 0.0)
+        other = self._curves[model]
+        factor = self._ys[index] / self._ys[model] if self._proportional else 1.0
+        rise = factor * (other.at(xs) - other.at(np.array([curve.first_x])))
+        return np.maximum(curve.first_ms + rise, 0.0)
 
-    def _parallel(self, index: int) -> _Curve | None:
-        """The curve that one of a single point runs parallel to, if it is one and there is any."""
-        others = [other for other, curve in enumerate(self._curves) if curve.points > 1]
-        if self._curves[index].points > 1 or not others:
+    def _model(self, index: int) -> int | None:
+        """The curve that one of a single point rises as, if it is one and there is any."""
+        several = [other for other, curve in enumerate(self._curves) if curve.points > 1]
+        if self._curves[index].points > 1 or not several:
             return None
-        return self._curves[min(others, key=lambda other: abs(self._ys[other] - self._ys[index]))]
+        return min(several, key=lambda other: abs(self._ys[other] - self._ys[index]))
 
 
 class _Curve:

@@ -30,7 +30,7 @@ class TableModel:
     def __init__(self, passes: Sequence[MeasuredPass], name: str = "table") -> None:
         self._name = name
         self.prefill = Surface(_means(passes, "prefill"))
-        self.decode = Surface(_means(passes, "decode"))
+        self.decode = Surface(_means(passes, "decode"), proportional=True)
         self.overlap = self._fitted_overlap([measured for measured in passes if _is_mixed(measured)])
         self._seen: dict[str, list[float]] = {}
 
