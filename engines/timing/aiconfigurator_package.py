@@ -72,8 +72,8 @@ def require_package() -> None:
     """Raise InputError where the package is not installed."""
     if util.find_spec(_PACKAGE) is None:
         raise InputError(
-            'type: "aiconfigurator" needs the package aiconfigurator-core; '
-            "install it with pip install 'aisim-actors[aiconfigurator]' (Python 3.11 to 3.13)"
+            'type: "aiconfigurator" needs aiconfigurator-core, which is not installed: '
+            'pip install "aisim-actors[aiconfigurator]" (Python 3.11 to 3.13)'
         )
     # It logs what it makes do with, and without a handler of the user's all of that appears on standard error.
     logger = logging.getLogger(_PACKAGE)
