@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import json
 import logging
 import warnings
@@ -184,10 +185,9 @@ def native_model(deployment: Deployment) -> NativeModel:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import aiconfigurator_core
-
         try:
-            model: NativeModel = aiconfigurator_core.RustForwardPassPerfModel.from_native(json.dumps(config))
+            package: Any = importlib.import_module(_PACKAGE)
+            model: NativeModel = package.RustForwardPassPerfModel.from_native(json.dumps(config))
             for shape in ((1, 64, 0, 0, 0), (0, 0, 0, 1, 64), (1, 64, 0, 1, 64)):
                 forward_pass_ms(model, *shape)
         except Exception as error:
@@ -252,11 +252,10 @@ def kv_capacity(deployment: Deployment, utilization: float, max_tokens: int, max
 
 
 def _sdk(name: str) -> ModuleType:
+    """A module of the package's Python part."""
     require_package()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import importlib
-
         return importlib.import_module(f"{_PACKAGE}.sdk.{name}")
 
 
