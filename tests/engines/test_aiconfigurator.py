@@ -7,11 +7,17 @@ import socket
 import pytest
 
 from engines.timing.aiconfigurator import AiconfiguratorModel
-from engines.timing.aiconfigurator_package import known_models, known_systems, resolve_model, resolve_version
+from engines.timing.aiconfigurator_package import (
+    forward_pass_ms,
+    known_models,
+    known_systems,
+    resolve_model,
+    resolve_version,
+)
 from engines.timing.contexts import TOLERANCE
 from engines.timing.durations import Durations
 from engines.timing.sums import NO_DECODE, DecodeSums, PrefillSums
-from messages.errors import InputError
+from messages.errors import InputError, ReplayError
 from messages.spec import AiconfiguratorTiming
 
 pytestmark = pytest.mark.usefixtures("aiconfigurator")
@@ -105,6 +111,15 @@ def test_what_it_has_no_data_of_is_refused_without_a_download(
         AiconfiguratorModel(timing(**parts))
     assert str(caught.value).startswith(finding)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_pass_without_a_time_ends_the_run() -> None:
+    class Silent:
+        def estimate_forward_pass_time_ms(self, fpm_json: str) -> None:
+            return None
+
+    with pytest.raises(ReplayError, match="beside 2 decoding requests with 9 tokens: it has no time for such a pass"):
+        forward_pass_ms(Silent(), 0, 0, 0, 2, 9)
 
 
 def test_versions_may_be_named_by_their_age() -> None:
