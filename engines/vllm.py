@@ -23,6 +23,7 @@ from engines.metrics import forward_pass_metrics
 from engines.sequence import Batch, Outcome, Sequence, output_limit
 from engines.speculation import SpeculativeSampler, build_sampler
 from engines.timing.durations import Durations
+from engines.timing.sums import NO_DECODE, NO_PREFILL, DecodeSums, PrefillSums
 from messages.gauges import Gauges
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
@@ -152,10 +153,8 @@ class VllmScheduler:
         if not (batch.defer or batch.preempted):
             self._capacity_bound = bool(self._waiting)
         queued = self._queue_now() if self._options.capture_metrics else ((), ())
-        prefill_ms = 0.0
         # A decode worker rebuilds the prompts of preempted requests at no cost in time.
-        if batch.prefill_count and not self._is_destination:
-            prefill_ms = self._durations.prefill_ms(batch.prefill_count, batch.isl, batch.prefix)
+        prefill = NO_PREFILL if self._is_destination else PrefillSums(batch.prefill_count, batch.isl, batch.prefix)
 
         built = [single for single in self._singles if single.computed == single.prompt_tokens + single.generated]
         terminals = [self._finish(single) for single in built if single.complete]
@@ -170,10 +169,8 @@ class VllmScheduler:
             if self._sampler is not None or single.generated or not batch.scheduled[single][1]:
                 decode_count += 1
                 kv_tokens += single.length
-        decode_ms = 0.0
-        if decode_count and not self._is_source:
-            decode_ms = self._durations.decode_ms(decode_count, kv_tokens)
-        end_ms = (now_ms + prefill_ms) + decode_ms
+        decode = NO_DECODE if self._is_source else DecodeSums(decode_count, kv_tokens)
+        end_ms = self._durations.end_ms(now_ms, prefill, decode)
         metrics, forwards = None, 0
         if self._options.capture_metrics:
             metrics = forward_pass_metrics(end_ms - now_ms, batch.scheduled, decoding, *queued)

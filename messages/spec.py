@@ -41,8 +41,22 @@ class DisaggregatedTopology(Strict, tag_field="kind", tag="disaggregated", froze
     handoff_latency_ms: NonNegative = 0.0
 
 
+class Adjustment(Strict, frozen=True):
+    """Factors on the times of a timing model, and what every pass takes besides.
+
+    A pass takes `pass_overhead_ms + decode_scale * decode + prefill_scale * (whole - decode)`, where `decode` is the
+    time of its decoding requests alone and `whole` that of all of it.
+    """
+
+    prefill_scale: AbovePositive = 1.0
+    decode_scale: AbovePositive = 1.0
+    pass_overhead_ms: NonNegative = 0.0
+
+
 class PolynomialTiming(Strict, tag_field="type", tag="polynomial", frozen=True):
     """Built-in polynomials in the number of new tokens (prefill) and in the use of the cache (decode)."""
+
+    adjust: Adjustment | None = None
 
 
 class FixedTiming(Strict, tag_field="type", tag="fixed", frozen=True):
@@ -74,7 +88,52 @@ class ExternalTiming(Strict, tag_field="type", tag="external", frozen=True):
     config: ProfileConfig
 
 
-TimingModel = PolynomialTiming | FixedTiming | ExternalTiming
+class AiconfiguratorTiming(Strict, tag_field="type", tag="aiconfigurator", frozen=True):
+    """Step times of a known model on a known GPU, as the package aiconfigurator-core estimates them.
+
+    model, system: names of a model and of a kind of GPU that the package has data of. backend, backend_version: whose
+        data; by default the rank's backend and the newest version.
+    tensor_parallel_size, attention_dp_size: GPUs per rank and ranks per worker, by default those of the engine.
+    expert_parallel_size: groups that the experts of a mixture-of-experts model are split into.
+    gpu_memory_utilization: share of the memory for weights, activations and cache (TensorRT-LLM: share for the cache
+        of what weights and activations leave); it decides about `num_gpu_blocks` where that is not given.
+    """
+
+    model: Annotated[str, Meta(min_length=1)]
+    system: Annotated[str, Meta(min_length=1)]
+    backend: Literal["vllm", "sglang", "trtllm"] | None = None
+    backend_version: Annotated[str, Meta(min_length=1)] | None = None
+    tensor_parallel_size: Positive | None = None
+    attention_dp_size: Positive | None = None
+    expert_parallel_size: Positive = 1
+    gpu_memory_utilization: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.9
+    adjust: Adjustment | None = None
+
+
+class TableTiming(Strict, tag_field="type", tag="table", frozen=True):
+    """Step times interpolated between measured ones. `path`: CSV or JSON file, relative to the spec file."""
+
+    path: Annotated[str, Meta(min_length=1)]
+    adjust: Adjustment | None = None
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
+
+class CalibratedTiming(Strict, tag_field="type", tag="calibrated", frozen=True):
+    """The timing model that a JSON file holds, adjusted as it says. `path`: relative to the spec file."""
+
+    path: Annotated[str, Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
+
+BasicTimingModel = PolynomialTiming | FixedTiming | ExternalTiming | AiconfiguratorTiming | TableTiming
+TimingModel = BasicTimingModel | CalibratedTiming
+
+DEPLOYED = (AiconfiguratorTiming, CalibratedTiming)
+"""Timing models that may know which model runs on which GPU."""
 
 
 class SglangSpec(Strict, frozen=True):
@@ -93,18 +152,23 @@ class TrtllmSpec(Strict, frozen=True):
     capacity_scheduler_policy: Literal["guaranteed_no_evict"] = "guaranteed_no_evict"
 
 
+_NOT_GIVEN: Any = UNSET
+"""Default of numbers that may follow from the timing model; those are filled in when a document is loaded."""
+
+_NUM_GPU_BLOCKS = 16384
 _BLOCK_SIZES = {"vllm": 64, "sglang": 1, "trtllm": 32}
 
 
 class RankSpec(Strict, frozen=True):
     """One scheduler rank. A ratio of 0 leaves durations unscaled.
 
+    num_gpu_blocks: 16384 if not given, or what the memory holds where the timing model knows model and GPU.
     aic_nextn: draft tokens per pass of speculative decoding; aic_nextn_accept_rates: their conditional acceptance
         rates, separated by commas; aic_mtp_seed: of the random stream.
     """
 
     backend: Literal["vllm", "sglang", "trtllm"] = "vllm"
-    num_gpu_blocks: Positive = 16384
+    num_gpu_blocks: Positive = _NOT_GIVEN
     block_size: Positive | None = None
     max_model_len: Positive | None = None
     max_num_seqs: Positive | None = 256
@@ -130,6 +194,8 @@ class RankSpec(Strict, frozen=True):
     trtllm: TrtllmSpec = TrtllmSpec()
 
     def __post_init__(self) -> None:
+        if self.num_gpu_blocks is _NOT_GIVEN and not isinstance(self.timing_model, DEPLOYED):
+            msgspec.structs.force_setattr(self, "num_gpu_blocks", _NUM_GPU_BLOCKS)
         self._check_backend()
         self._check_speculation()
         if self.emit_kv_token_ids and not self.emit_kv_events:
@@ -179,6 +245,23 @@ def _is_rate(text: str) -> bool:
         return False
 
 
+def _fill_tensor_parallel_size(engine: RoleSpec | EngineSpec) -> None:
+    """Have an engine and its timing model agree on the GPUs per rank, of which either may tell.
+
+    Only a file may tell too; then the number stays open.
+    """
+    timing = engine.rank.timing_model
+    told = timing.tensor_parallel_size if isinstance(timing, AiconfiguratorTiming) else None
+    if engine.tensor_parallel_size is _NOT_GIVEN:
+        if not isinstance(timing, CalibratedTiming):
+            msgspec.structs.force_setattr(engine, "tensor_parallel_size", told or 1)
+    elif told not in (None, engine.tensor_parallel_size):
+        raise ValueError(
+            f"tensor_parallel_size {engine.tensor_parallel_size} contradicts "
+            f"rank.timing_model.tensor_parallel_size {told}; give it once"
+        )
+
+
 def _check_chunk_share(rank: RankSpec, dp_size: int) -> None:
     """Refuse ranks of SGLang whose share of a chunk is nothing."""
     if rank.backend == "sglang" and rank.sglang.chunked_prefill_size < dp_size:
@@ -193,9 +276,10 @@ class RoleSpec(Strict, frozen=True):
 
     rank: RankSpec = RankSpec()
     dp_size: Positive = 1
-    tensor_parallel_size: Positive = 1
+    tensor_parallel_size: Positive = _NOT_GIVEN
 
     def __post_init__(self) -> None:
+        _fill_tensor_parallel_size(self)
         _check_chunk_share(self.rank, self.dp_size)
 
 
@@ -205,20 +289,26 @@ class EngineSpec(Strict, frozen=True):
     prefill, decode: what the workers of that pool of a disaggregated cluster have instead, as a whole.
 
     dp_size: attention-DP ranks behind one pass barrier; each has the scheduler and the cache that `rank` describes.
-    tensor_parallel_size: GPUs per rank, for the GPU-hours.
+    tensor_parallel_size: GPUs per rank, for the GPU-hours; 1 if not given, or what the timing model says.
     """
 
     rank: RankSpec = RankSpec()
     dp_size: Positive = 1
-    tensor_parallel_size: Positive = 1
+    tensor_parallel_size: Positive = _NOT_GIVEN
     prefill: RoleSpec | None = None
     decode: RoleSpec | None = None
+
+    @property
+    def given(self) -> list[RoleSpec]:
+        """The shared engine, and those that pools have of their own."""
+        return [self.role(), *(own for own in (self.prefill, self.decode) if own is not None)]
 
     def role(self, own: RoleSpec | None = None) -> RoleSpec:
         """The engine of a pool: its own, or the shared one."""
         return own or RoleSpec(rank=self.rank, dp_size=self.dp_size, tensor_parallel_size=self.tensor_parallel_size)
 
     def __post_init__(self) -> None:
+        _fill_tensor_parallel_size(self)
         _check_chunk_share(self.rank, self.dp_size)
 
 

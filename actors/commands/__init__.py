@@ -13,6 +13,7 @@ from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
 from actors.commands.report import report_directory
 from actors.commands.sweep import sweep_spec
+from actors.commands.timing import timing_app
 
 app = typer.Typer(
     name=PROGRAM,
@@ -29,6 +30,7 @@ app.command("sweep")(sweep_spec)
 app.command("validate")(validate_spec)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
+app.add_typer(timing_app, name="timing")
 
 
 @app.callback(invoke_without_command=True)

@@ -94,6 +94,9 @@ def replay_spec(
     files = {option: path for option, path in (("--trace", trace), ("--timeline", timeline)) if path is not None}
     _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, files)
 
+    if not quiet:
+        _tell_capacities(loaded)
+
     from actors.system import run
 
     with contextlib.ExitStack() as stack:
@@ -146,6 +149,17 @@ def _page(report: ReplayReport, replayed: LoadedSpec, folder: Path) -> str:
     from actors.reporting.writers import spec_bytes
 
     return report_page(results_of(report, msgspec.json.decode(spec_bytes(replayed, folder)), str(folder)))
+
+
+def _tell_capacities(loaded: LoadedSpec) -> None:
+    """Say on standard error where numbers of KV blocks come from that the spec may have left to the timing model."""
+    from messages.spec import DEPLOYED
+
+    if any(isinstance(rank.timing_model, DEPLOYED) for rank in loaded.spec.ranks):
+        from actors.spec.deployments import capacity_notes
+
+        for note in capacity_notes(*loaded):
+            say("note", note)
 
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:

@@ -16,7 +16,7 @@ from actors.spec.overrides import apply_overrides
 from actors.spec.scope import drop_neutral, fill_providers
 from messages.errors import InputError
 from messages.planner import PlannerScaling
-from messages.spec import InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
+from messages.spec import DEPLOYED, InlineRequest, ReplaySpec, SyntheticWorkload, TraceWorkload
 from messages.spec_checks import check_requests, check_source, check_spec, check_workload_values
 
 Part = TypeVar("Part")
@@ -53,21 +53,24 @@ def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
     return LoadedSpec(spec, base_dir)
 
 
-def examine_spec(source: SpecSource, overrides: Sequence[str] = ()) -> ExaminedSpec:
+def examine_spec(source: SpecSource, overrides: Sequence[str] = (), base_dir: Path | None = None) -> ExaminedSpec:
     """Do the work of `load_spec`, but return the findings, and the spec also where parts of it contradict each other.
+
+    base_dir: the folder that relative paths start from, where it is not that of the file.
 
     Raises InputError where there is no document at all.
     """
     if isinstance(source, str | Path):
-        label, base_dir = str(source), Path(source).parent
+        label, own_dir = str(source), Path(source).parent
         document = read_document(Path(source), label)
     else:
-        label, base_dir = "spec", Path()
+        label, own_dir = "spec", Path()
         document = _plain(source)
+    base_dir = own_dir if base_dir is None else base_dir
     apply_overrides(document, overrides)
     spec, findings = None, impossible_values(document)
     if not findings:
-        spec, findings = _convert(document)
+        spec, findings = _convert(document, base_dir)
     return ExaminedSpec(spec, base_dir, [f"{label}: {finding}" for finding in findings])
 
 
@@ -79,7 +82,7 @@ def document_schema() -> dict[str, Any]:
     return schema
 
 
-def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
+def _convert(document: dict[str, Any], base_dir: Path) -> tuple[ReplaySpec | None, list[str]]:
     drop_neutral(document)
     fill_providers(document)
     about_planner = _complete_planner(document)
@@ -92,6 +95,11 @@ def _convert(document: dict[str, Any]) -> tuple[ReplaySpec | None, list[str]]:
         findings = find_faults(document, msgspec.inspect.type_info(ReplaySpec)) or [str(error)]
         return None, about_planner + findings + _joint_findings(document)
     findings = about_planner + check_spec(spec)
+    if any(isinstance(engine.rank.timing_model, DEPLOYED) for engine in spec.engine.given):
+        from actors.spec.deployments import complete
+
+        spec, about_timing = complete(spec, base_dir)
+        findings += about_timing
     if isinstance(spec.adapters.scaling, PlannerScaling):
         # Imported where it is needed: most specs have no planner.
         from actors.planner.configuration import check, topology_mode

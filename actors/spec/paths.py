@@ -16,8 +16,9 @@ from messages.spec import ReplaySpec
 _PATHS = (
     ("workload", "path"),
     *(
-        (*role, "rank", "timing_model", "config", "path")
+        (*role, "rank", "timing_model", *place)
         for role in (("engine",), ("engine", "prefill"), ("engine", "decode"))
+        for place in (("path",), ("config", "path"))
     ),
     ("adapters", "placement", "config", "router_policy_config"),
     ("adapters", "scaling", "config", "load_predictor_warmup_trace"),

@@ -64,7 +64,7 @@ def load_sweep(path: Path) -> Sweep:
         base, base_dir, documents = read_document(base_file, str(base_file)), base_file.parent, [path, base_file]
     else:
         base, base_dir, documents = sweep.base, path.parent, [path]
-    points = _points(sweep, base, str(path))
+    points = _points(sweep, base, base_dir, str(path))
     try:
         return Sweep(sweep, [_identified(point, base_dir) for point in points], base_dir, documents)
     except OSError as error:
@@ -123,7 +123,7 @@ def _convert(document: dict[str, Any], label: str) -> SweepSpec:
     return sweep
 
 
-def _points(sweep: SweepSpec, base: dict[str, Any], label: str) -> list[Point]:
+def _points(sweep: SweepSpec, base: dict[str, Any], base_dir: Path, label: str) -> list[Point]:
     points: list[Point] = []
     findings: dict[str, list[str]] = {}
     for index, axes in enumerate(_combinations(sweep)):
@@ -134,7 +134,7 @@ def _points(sweep: SweepSpec, base: dict[str, Any], label: str) -> list[Point]:
             if (problem := set_value(document, path, copy.deepcopy(value))) is not None
         ]
         if not found:
-            examined = examine_spec(document)
+            examined = examine_spec(document, base_dir=base_dir)
             found = [finding.removeprefix("spec: ") for finding in examined.findings]
             if examined.spec is not None and not found:
                 found = find_missing_figures(sweep, examined.spec)

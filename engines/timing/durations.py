@@ -11,7 +11,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.timing.model import TimingModel
+from engines.timing.adjusted import added_prefill_ms
+from engines.timing.model import AnyTimingModel
+from engines.timing.sums import NO_DECODE, DecodeSums, PrefillSums
 from messages.errors import ReplayError
 from messages.spec import RankSpec
 
@@ -85,36 +87,43 @@ _LARGEST_TABLE = 2**23
 
 
 class Durations:
-    """Prefill and decode times of one rank's passes, ready to be added to the clock.
+    """Times of one rank's passes, ready to be added to the clock.
 
     capacity_tokens: tokens that the rank's KV cache holds.
     """
 
     def __init__(
-        self, model: TimingModel, speedup_ratio: float, decode_speedup_ratio: float, capacity_tokens: int
+        self, model: AnyTimingModel, speedup_ratio: float, decode_speedup_ratio: float, capacity_tokens: int
     ) -> None:
         self._model = model
         self._prefill_ratio = speedup_ratio
         self._decode_ratio = speedup_ratio * decode_speedup_ratio
         self._capacity_tokens = capacity_tokens
+        self._knows_whole_passes = hasattr(model, "pass_ms")
         entries = min(capacity_tokens + 1, _LARGEST_TABLE) if model.tabulate else 0
         self._table = np.empty(entries)
         self._filled = bytearray(-(-entries // _CHUNK))
 
     @classmethod
-    def of_rank(cls, rank: RankSpec, model: TimingModel) -> Durations:
+    def of_rank(cls, rank: RankSpec, model: AnyTimingModel) -> Durations:
         """The durations of a rank as the spec describes it."""
         capacity_tokens = rank.num_gpu_blocks * rank.tokens_per_block
         return cls(model, rank.speedup_ratio, rank.decode_speedup_ratio, capacity_tokens)
+
+    def end_ms(self, now_ms: float, prefill: PrefillSums, decode: DecodeSums) -> float:
+        """When a pass ends that begins now; of either part there may be nothing."""
+        if prefill.requests and decode.requests and self._knows_whole_passes:
+            return now_ms + self._whole_ms(prefill, decode)
+        prefill_ms = self.prefill_ms(*prefill) if prefill.requests else 0.0
+        decode_ms = self.decode_ms(*decode) if decode.requests else 0.0
+        return (now_ms + prefill_ms) + decode_ms
 
     def prefill_ms(self, count: int, isl: int, prefix: int) -> float:
         """Time for a prefill batch of `count` requests with `isl` tokens in all, `prefix` of them known already.
 
         The means are rounded down: where they coincide, it takes no time.
         """
-        if isl // count <= prefix // count:
-            return 0.0
-        raw = self._model.prefill_ms(count, isl // count, prefix // count)
+        raw = added_prefill_ms(self._model, PrefillSums(count, isl, prefix), NO_DECODE, 0.0, self._capacity_tokens)
         return scaled(_valid(raw, "prefill"), self._prefill_ratio)
 
     def decode_ms(self, count: int, kv_tokens: int) -> float:
@@ -134,6 +143,15 @@ class Durations:
                 self._fill(kv_tokens, last)
             return self._table[kv_tokens : last + 1 : count]
         return self._compute(count, np.arange(kv_tokens, last + 1, count))
+
+    def _whole_ms(self, prefill: PrefillSums, decode: DecodeSums) -> float:
+        """A pass with both parts, rounded once. What decodes and what prompts add to it have a ratio each."""
+        model, capacity_tokens = self._model, self._capacity_tokens
+        if self._prefill_ratio == self._decode_ratio and hasattr(model, "pass_ms"):
+            return scaled(_valid(model.pass_ms(prefill, decode, capacity_tokens), "pass"), self._prefill_ratio)
+        decode_ms = _valid(model.decode_ms(*decode, capacity_tokens), "decode")
+        prefill_ms = _valid(added_prefill_ms(model, prefill, decode, decode_ms, capacity_tokens), "prefill")
+        return scaled(prefill_ms / (self._prefill_ratio or 1.0) + decode_ms / (self._decode_ratio or 1.0), 1.0)
 
     def _fill(self, first: int, last: int) -> None:
         """Compute what the table lacks of the entries `first` to `last`, in whole chunks."""

@@ -1,4 +1,4 @@
-"""The protocol of a timing model, and the table that builds one from the spec."""
+"""The protocols of timing models, and the table that builds one from the spec."""
 
 from __future__ import annotations
 
@@ -8,44 +8,82 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.timing.adjusted import AdjustedModel
+from engines.timing.calibration import read_calibration
 from engines.timing.fixed import FixedModel
 from engines.timing.polynomial import PolynomialModel
 from engines.timing.profile import ProfileModel
+from engines.timing.sums import DecodeSums, PrefillSums
+from engines.timing.table import TableModel
 from messages import spec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class TimingModel(Protocol):
-    """Pure functions from the size of a batch to raw milliseconds, before speed-up ratios and rounding.
+class DecodeModel(Protocol):
+    """What all timing models have: times of passes in which all requests decode.
+
+    Timing models are pure functions from the size of a batch to raw milliseconds, before speed-up ratios and rounding.
 
     tabulate: `decode_ms` depends on `kv_tokens` alone, for a given capacity, so its results may be kept in a table.
     """
 
     tabulate: bool
 
-    def prefill_ms(self, count: int, mean_isl: int, mean_prefix: int) -> float:
-        """Time to compute `count` prompts of `mean_isl` tokens, of which `mean_prefix` are known already."""
-        ...
-
     def decode_ms(self, count: int, kv_tokens: int, capacity_tokens: int) -> float:
         """Time for one token each of `count` requests that hold `kv_tokens` in a cache of `capacity_tokens`."""
         ...
 
     def decode_run_ms(self, count: int, kv_tokens: Ints, capacity_tokens: int) -> Floats:
-        """`decode_ms` for a run of passes of the same `count` requests, a value per element of `kv_tokens`."""
+        """`decode_ms` for a run of passes of the same `count` requests, a value per element of `kv_tokens`.
+
+        Each element holds `count` tokens more than the one before it, unless the model may be tabulated.
+        """
         ...
 
 
-def build_timing(model: spec.TimingModel, base_dir: Path) -> TimingModel:
-    """The model that the spec names; a profile's path is relative to `base_dir`.
+class TimingModel(DecodeModel, Protocol):
+    """A model whose prefill and decode times add up."""
+
+    def prefill_ms(self, count: int, mean_isl: int, mean_prefix: int) -> float:
+        """Time to compute `count` prompts of `mean_isl` tokens, of which `mean_prefix` are known already."""
+        ...
+
+
+class WholePassModel(DecodeModel, Protocol):
+    """A model that knows what a pass takes in which some requests prefill while others decode."""
+
+    def pass_ms(self, prefill: PrefillSums, decode: DecodeSums, capacity_tokens: int) -> float:
+        """Time of a pass that computes prompt tokens; `decode` may be empty."""
+        ...
+
+
+AnyTimingModel = TimingModel | WholePassModel
+
+
+def build_timing(model: spec.TimingModel, base_dir: Path) -> AnyTimingModel:
+    """The model that the spec names; paths in it are relative to `base_dir`.
 
     Raises:
-        InputError: the profile cannot be read or does not have the documented arrays.
+        InputError: a file cannot be read or does not hold what is documented, or a package is not installed.
     """
     if isinstance(model, spec.FixedTiming):
         return FixedModel(model.prefill_ms, model.decode_ms)
     if isinstance(model, spec.ExternalTiming):
         return ProfileModel.load(base_dir / model.config.path)
-    return PolynomialModel()
+    if isinstance(model, spec.AiconfiguratorTiming):
+        from engines.timing.aiconfigurator import AiconfiguratorModel
+
+        return _adjusted(AiconfiguratorModel(model), model.adjust)
+    if isinstance(model, spec.TableTiming):
+        return _adjusted(TableModel.load(base_dir / model.path), model.adjust)
+    if isinstance(model, spec.CalibratedTiming):
+        path = base_dir / model.path
+        calibration = read_calibration(path)
+        return _adjusted(build_timing(calibration.timing_model, path.parent), calibration.adjust)
+    return _adjusted(PolynomialModel(), model.adjust)
+
+
+def _adjusted(model: AnyTimingModel, adjustment: spec.Adjustment | None) -> AnyTimingModel:
+    return model if adjustment is None else AdjustedModel(model, adjustment)

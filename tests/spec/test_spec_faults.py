@@ -58,6 +58,8 @@ def synthetic(**fields: Any) -> dict[str, Any]:
 SPEEDUP = "workload.arrival_speedup_ratio:"
 TOO_LATE = "leads to a time beyond the range of numbers; use a less extreme value"
 
+TIMING_MODELS = '"polynomial" or "fixed" or "external" or "aiconfigurator" or "table" or "calibrated"'
+
 ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"topology": ...}, "topology: missing; it is required"),
     (
@@ -99,11 +101,13 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
         'engine.rank.worker_type: this version supports only "aggregated", got "prefill"',
     ),
     (rank(native_host_offload={}), "engine.rank.native_host_offload: this version does not support it; remove it"),
-    (rank(timing_model={}), 'engine.rank.timing_model.type: missing; expected "polynomial" or "fixed" or "external"'),
+    (
+        rank(timing_model={}),
+        f"engine.rank.timing_model.type: missing; expected {TIMING_MODELS}",
+    ),
     (
         rank(timing_model={"type": "fixd"}),
-        'engine.rank.timing_model.type: unknown type "fixd"; expected "polynomial" or "fixed" or "external"; '
-        'did you mean "fixed"?',
+        f'engine.rank.timing_model.type: unknown type "fixd"; expected {TIMING_MODELS}; did you mean "fixed"?',
     ),
     (
         rank(timing_model={"type": "fixed", "prefill_ms": 1}),
