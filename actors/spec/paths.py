@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from messages.spec import ReplaySpec
+from engines.timing.calibration import read_calibration
+from messages.spec import CalibratedTiming, ExternalTiming, ReplaySpec, TableTiming
 
 _PATHS = (
     ("workload", "path"),
@@ -27,8 +28,12 @@ _PATHS = (
 
 
 def input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
-    """Return the files that a document names. base_dir: folder that its relative paths start from."""
+    """Return the files that a document names. base_dir: folder that its relative paths start from.
+
+    Raises InputError where a calibration among them cannot be read.
+    """
     paths = [base_dir / holder[name] for holder, name in _named(msgspec.to_builtins(_without_requests(spec)))]
+    paths += _tables_of_calibrations(spec, base_dir)
     return [file for path in paths for file in files_meant(path) or [path]]
 
 
@@ -76,6 +81,18 @@ def with_paths(document: Mapping[str, Any], renamed: Callable[[str], str]) -> di
     for holder, name in _named(copied):
         holder[name] = renamed(holder[name])
     return copied
+
+
+def _tables_of_calibrations(spec: ReplaySpec, base_dir: Path) -> Iterator[Path]:
+    """The files that calibrations of the document name in turn."""
+    for rank in spec.ranks:
+        if isinstance(rank.timing_model, CalibratedTiming):
+            calibration = base_dir / rank.timing_model.path
+            timing = read_calibration(calibration).timing_model
+            if isinstance(timing, TableTiming):
+                yield calibration.parent / timing.path
+            elif isinstance(timing, ExternalTiming):
+                yield calibration.parent / timing.config.path
 
 
 def _without_requests(spec: ReplaySpec) -> ReplaySpec:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.spec.paths import files_meant, with_paths
+from actors.spec.paths import input_files, with_paths
 from messages.spec import ReplaySpec
 
 _Stamp = tuple[int, int, int, int]
@@ -19,14 +19,11 @@ _known: dict[tuple[str, _Stamp], str] = {}
 
 def run_digest(spec: ReplaySpec, base_dir: Path) -> str:
     """Return a digest of all that the summary of a run depends on. Raises OSError where a file cannot be read."""
-
-    def content_of(path: str) -> str:
-        # The ending of a name can tell how its content is to be read.
-        return " ".join(file_digest(file) + file.suffix for file in files_meant(base_dir / path))
-
-    document = with_paths(msgspec.to_builtins(spec), content_of)
+    # Of the names of files, the ending can tell how the content is to be read.
+    document = with_paths(msgspec.to_builtins(spec), lambda path: Path(path).suffix)
     document.pop("$schema", None)
-    content = msgspec.json.encode([program_digest(), document], order="deterministic")
+    files = [file_digest(file) + file.suffix for file in input_files(spec, base_dir)]
+    content = msgspec.json.encode([program_digest(), document, files], order="deterministic")
     return hashlib.sha256(content).hexdigest()
 
 
