@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +15,7 @@ from actors.collector import Collector
 from actors.coordinator import Coordinator
 from actors.handoff import HandoffActor, TransferModel
 from actors.handoff_worker import DecodeWorker, PrefillWorker
+from actors.interrupts import noted_interrupts
 from actors.names import AGGREGATED, CLIENT, COLLECTOR, DECODE, HANDOFF, PREFILL, SAMPLER, SCALER, PoolNames
 from actors.pool import Pool
 from actors.reporting.scaling import with_planner
@@ -167,7 +165,8 @@ def run(
             ),
         )
         coordinator.post(CLIENT, ReleaseArrivals(), Phase.ADMISSION)
-        with _interrupts_between_messages(coordinator):
+        # An interrupt in the middle of a message could leave the lock of an actor's inbox taken for good.
+        with noted_interrupts(coordinator.interrupt):
             try:
                 coordinator.run()
             except PolicyError as error:
@@ -301,29 +300,6 @@ class _Cluster:
 def _gpus(engine: RoleSpec) -> int:
     """GPUs of a logical worker."""
     return engine.tensor_parallel_size * engine.dp_size
-
-
-@contextlib.contextmanager
-def _interrupts_between_messages(coordinator: Coordinator) -> Iterator[None]:
-    """Have Ctrl-C wait for the end of the message under way.
-
-    An interrupt in the middle of one could leave the lock of an actor's inbox taken for good. A second one gets
-    through at once.
-    """
-
-    def handle(signal_number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        coordinator.interrupt()
-
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager

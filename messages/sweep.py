@@ -6,6 +6,8 @@ points are judged in `actors.sweep`.
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,6 +19,9 @@ from messages.report import Number
 Goal = Literal["min", "max"]
 Operator = Literal["<", "<=", ">", ">=", "==", "!="]
 Text = Annotated[str, Meta(min_length=1)]
+
+MOST_POINTS = 100_000
+"""A sweep of more is refused: all its specs are made and checked before the first runs."""
 
 
 class Objective(Strict, frozen=True):
@@ -68,6 +73,12 @@ class SweepSpec(Strict, frozen=True):
         if self.mode == "list" and len(set(lengths.values())) > 1:
             found = ", ".join(f"{path} {length}" for path, length in lengths.items())
             raise ValueError(f'axes: mode "list" takes equally many values of every axis, got {found}')
+        points = math.prod(lengths.values()) if self.mode == "grid" else max(lengths.values())
+        if points > MOST_POINTS:
+            raise ValueError(f"axes: expected at most {MOST_POINTS:,} points, got {points:,}")
+        for first, then in itertools.combinations(self.axes, 2):
+            if first.startswith(f"{then}."):
+                raise ValueError(f"axes: {then} replaces what {first} has set before it; name {then} first")
         if self.second_objective is not None:
             if self.objective is None:
                 raise ValueError("second_objective: needs an objective")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actors.cli import FAILED, SUCCESS, say
-from actors.commands.options import same_file
+from actors.commands.options import check_overwrite, same_file
 
 if TYPE_CHECKING:
     from actors.comparison.inputs import RunInput
@@ -52,6 +52,7 @@ def compare_runs(
     from actors.comparison.inputs import load_runs
     from actors.comparison.metrics import chosen_metrics
 
+    check_overwrite(overwrite, output_dir)
     given = load_runs(runs)
     figures = [run.figures for run in given]
     bounds = parse_bounds(fail_if or (), figures)

@@ -39,12 +39,14 @@ def show_examples(
     output_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to, instead of ./NAME.")] = None,
 ) -> int:
     """List the built-in examples, or copy one to work on."""
+    from messages.errors import InputError
+
     if name is None:
+        if output_dir is not None:
+            raise InputError("--output-dir is where a copy goes: give NAME too")
         for example in example_names():
             print(f"{example:<14} {(EXAMPLES_DIR / example / ABOUT_FILE).read_text().strip()}")
         return SUCCESS
-    from messages.errors import InputError
-
     source, target = example_path(name).parent, output_dir or Path(name)
     try:
         target.mkdir(parents=True)

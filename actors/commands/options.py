@@ -14,6 +14,14 @@ Overrides = Annotated[
 ]
 
 
+def check_overwrite(overwrite: bool, output_dir: Path | None) -> None:
+    """Refuse `--overwrite` without a directory. Raises InputError."""
+    from messages.errors import InputError
+
+    if overwrite and output_dir is None:
+        raise InputError("--overwrite is about the output directory: give --output-dir DIR too")
+
+
 def same_file(path: Path, other: Path) -> bool:
     """Whether two paths mean one file, be it there or not."""
     if os.path.exists(path) and os.path.exists(other):

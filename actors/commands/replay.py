@@ -15,7 +15,7 @@ import typer
 
 from actors.cli import SUCCESS, say
 from actors.commands.examples import example_names, example_path
-from actors.commands.options import Overrides, same_file
+from actors.commands.options import Overrides, check_overwrite, same_file
 
 if TYPE_CHECKING:
     from actors.spec.loading import LoadedSpec
@@ -86,6 +86,7 @@ def replay_spec(
         raise InputError("give either SPEC or --example NAME")
     if html and output_dir is None:
         raise InputError("--html writes a page into the output directory: give --output-dir DIR too")
+    check_overwrite(overwrite, output_dir)
     document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
     if parquet:

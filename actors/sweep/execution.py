@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from types import FrameType
 
 import msgspec
 
+from actors.interrupts import noted_interrupts
 from actors.sweep.executors import Executor
 from actors.sweep.identity import program_digest
 from actors.sweep.journal import Journal
@@ -59,7 +56,8 @@ class Execution:
         """Run the points. Raises KeyboardInterrupt on Ctrl-C, with every finished run in the journal."""
         waiting = deque(points)
         suspects: list[Point] = []
-        with _on_interrupt(self._interrupt):
+        # An interrupt could fall into the middle of a line of the journal.
+        with noted_interrupts(self._interrupt):
             while waiting or suspects or self._running:
                 if suspects and not self._running:
                     self._executor.restart()
@@ -111,22 +109,3 @@ class Execution:
 
     def _interrupt(self) -> None:
         self._interrupted = True
-
-
-@contextlib.contextmanager
-def _on_interrupt(note: Callable[[], None]) -> Iterator[None]:
-    """Have the first Ctrl-C only noted, so that it cannot fall into the middle of a line of the journal."""
-
-    def handle(signal_number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        note()
-
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -195,6 +195,11 @@ def test_trace_that_cannot_be_created(spec: Path, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a folder in which nobody can create files")
+def test_overwrite_needs_an_output_directory(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = errors_of(capsys, "replay", str(spec), "--overwrite")
+    assert line == "--overwrite is about the output directory: give --output-dir DIR too"
+
+
 def test_output_directory_in_which_no_file_can_be_created(
     spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,8 @@ def test_examples_are_listed_and_never_overwritten(tmp_path: Path, capsys: pytes
     assert names == ["aggregated", "disaggregated", "kv_router", "planner", "sglang"]
     assert main(["examples", "planner", "--output-dir", str(tmp_path)]) == 2
     assert "exists already; choose another place with --output-dir DIR" in capsys.readouterr().err
+    assert main(["examples", "--output-dir", str(tmp_path / "mine")]) == 2
+    assert capsys.readouterr() == ("", "error: --output-dir is where a copy goes: give NAME too\n")
 
 
 def test_empty_list_of_requests_succeeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,6 +206,13 @@ def test_files(replayed: Replayed, tmp_path: Path, capsys: Printed) -> None:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == written
 
 
+def test_overwrite_needs_an_output_directory(replayed: Replayed, capsys: Printed) -> None:
+    base = str(replayed("base"))
+    assert main(["compare", base, base, "--overwrite"]) == 2
+    told = "error: --overwrite is about the output directory: give --output-dir DIR too\n"
+    assert capsys.readouterr() == ("", told)
+
+
 def test_an_input_is_never_replaced(replayed: Replayed, tmp_path: Path, capsys: Printed) -> None:
     base = replayed("base")
     given = shutil.copy(base / "report.json", tmp_path / "comparison.json")

@@ -103,6 +103,14 @@ def test_the_digest_is_that_of_all_a_run_depends_on(tmp_path: Path) -> None:
             f'axes: mode "list" takes equally many values of every axis, got {WORKERS} 1, {BLOCKS} 2',
         ),
         (
+            {"axes": {WORKERS: list(range(1, 1001)), BLOCKS: list(range(1, 102))}},
+            "axes: expected at most 100,000 points, got 101,000",
+        ),
+        (
+            {"axes": {BLOCKS: [100, 200], "engine.rank": [{"backend": "sglang"}]}},
+            f"axes: engine.rank replaces what {BLOCKS} has set before it; name engine.rank first",
+        ),
+        (
             {"objective": {"key": "p99_ttf_ms", "goal": "min"}},
             'objective.key: unknown key "p99_ttf_ms"; did you mean "p99_ttft_ms"?',
         ),

@@ -47,11 +47,7 @@ def _figures(results: Results) -> list[Figure]:
         causes = ", ".join(f"{number(shortfall.count)} {shortfall.status}" for shortfall in results.shortfalls)
         figures.append(Figure("Not completed", number(total - completed), causes))
     figures += [
-        Figure(
-            "Duration",
-            duration_text(results.figure("duration_ms") or 0.0),
-            f"simulated in {duration_text(results.figure('wall_time_ms') or 0.0)}",
-        ),
+        Figure("Duration", duration_text(results.figure("duration_ms") or 0.0)),
         Figure("Requests/s", significant(results.figure("request_throughput_rps"))),
         Figure(
             "Output tokens/s",
