@@ -146,10 +146,10 @@ def _page(report: ReplayReport, replayed: LoadedSpec, folder: Path) -> str:
     import msgspec
 
     from actors.pages.report.page import report_page
-    from actors.reporting.results import results_of
+    from actors.reporting.results import path_text, results_of
     from actors.reporting.writers import spec_bytes
 
-    return report_page(results_of(report, msgspec.json.decode(spec_bytes(replayed, folder)), str(folder)))
+    return report_page(results_of(report, msgspec.json.decode(spec_bytes(replayed, folder)), path_text(folder)))
 
 
 def _tell_capacities(loaded: LoadedSpec) -> None:

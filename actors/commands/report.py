@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actors.cli import SUCCESS
+from actors.commands.options import same_file
 
 
 def report_directory(
@@ -26,7 +26,7 @@ def report_directory(
 
     target = output if output is not None else directory / HTML_FILE
     for name in KNOWN_FILES:
-        if name != HTML_FILE and _is_same(target, directory / name):
+        if name != HTML_FILE and same_file(target, directory / name):
             raise InputError(f"{target}: --output would replace {name} of the run; choose another file")
     check_target(target)
     page = report_page(load_results(directory))
@@ -34,10 +34,3 @@ def report_directory(
         file.write(page)
     print(f"Saved: {target}")
     return SUCCESS
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    """Whether two paths mean one file, be it there or not."""
-    if path.exists() and other.exists():
-        return path.samefile(other)
-    return os.path.realpath(path) == os.path.realpath(other)

@@ -55,6 +55,7 @@ def sweep_spec(
     "objective": {"key", "goal": "min" or "max"}, "constraints": [{"key", "op", "value"}]}. The exit code is 1 where a
     point failed or none keeps all constraints.
     """
+    from actors.reporting.results import path_text
     from actors.sweep.folder import default_folder, open_folder, write_files
     from actors.sweep.page import sweep_page
     from actors.sweep.points import load_sweep
@@ -67,7 +68,7 @@ def sweep_spec(
         outcomes = journal.outcomes | failures
         results = point_results(loaded, outcomes)
         ranking = rank(loaded, results)
-        page = sweep_page(sweep.name, loaded.spec, results, ranking)
+        page = sweep_page(path_text(sweep.name), loaded.spec, results, ranking)
         written = write_files(folder, results, loaded, outcomes, page)
     if not quiet:
         _warn(loaded, outcomes)

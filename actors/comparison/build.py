@@ -101,12 +101,12 @@ def _about_itself(run: RunInput) -> list[str]:
     if total != completed:
         causes = "; ".join(map(shortfall_text, run.shortfalls))
         warnings.append(
-            f"{run.label} ({run.path}) is not complete: {completed} of {total} requests completed, and its figures are "
+            f"{run.label} ({run.name}) is not complete: {completed} of {total} requests completed, and its figures are "
             f"of those" + (f"; {causes}" if causes else "")
         )
     missing = [name for name, part in (("spec", run.spec), ("requests", run.records)) if part is None]
     if missing:
-        warnings.append(f"{run.label} ({run.path}) has no record of its {' and '.join(missing)} to compare")
+        warnings.append(f"{run.label} ({run.name}) has no record of its {' and '.join(missing)} to compare")
     return warnings
 
 

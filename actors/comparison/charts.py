@@ -109,4 +109,4 @@ def _short(bound: float) -> str:
 
 
 def _name(run: RunInput) -> str:
-    return f"{run.label}: {run.path}"
+    return f"{run.label}: {run.name}"

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.comparison.metrics import Value, flat_figures
 from actors.comparison.specs import comparable
-from actors.reporting.results import load_report, load_results
+from actors.reporting.results import load_report, load_results, path_text
 from messages.comparison import ComparedRun
 from messages.errors import InputError
 from messages.report import RequestRecord, Shortfall
@@ -33,11 +33,16 @@ class RunInput(msgspec.Struct, frozen=True):
     spec: dict[str, Any] | None
     shortfalls: list[Shortfall] = []
 
+    @property
+    def name(self) -> str:
+        """Its path as text."""
+        return path_text(self.path)
+
     def described(self) -> ComparedRun:
         """What the comparison says of the run itself."""
         return ComparedRun(
             label=self.label,
-            path=str(self.path),
+            path=self.name,
             num_requests=int(self.figures["num_requests"] or 0),
             completed_requests=int(self.figures["completed_requests"] or 0),
             has_spec=self.spec is not None,
@@ -71,5 +76,7 @@ def _load(label: str, path: Path) -> RunInput:
         results = load_report(path) if path.exists() and not path.is_dir() else load_results(path)
     except ValueError as error:  # a path that no file system can hold
         raise InputError(f"{str(path)!r}: is not a path: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     spec = None if results.spec is None else comparable(results.spec, path)
     return RunInput(label, path, flat_figures(results), results.requests, spec, results.shortfalls)

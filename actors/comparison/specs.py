@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from actors.spec.paths import with_real_paths
+from actors.reporting.results import path_text
+from actors.spec.paths import with_paths, with_real_paths
 from messages.comparison import SpecDifference
 
 WORKLOAD_FIELDS = frozenset(("workload", "requests", "max_in_flight", "max_sim_time_ms"))
@@ -23,7 +24,7 @@ def comparable(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     folder: where its relative paths start from.
     """
-    document = with_real_paths(document, folder)
+    document = with_paths(with_real_paths(document, folder), path_text)
     document.pop(_WITHOUT_EFFECT, None)
     return document
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def render(title: str, template: str, **context: Any) -> str:
 
 def check_target(path: Path) -> None:
     """Refuse to write a page over a file that is not one. Raises InputError."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return
     try:
         with path.open("rb") as file:

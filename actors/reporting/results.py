@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +61,11 @@ class _Objects(msgspec.Struct, frozen=True):
     warnings: list[str] = []
 
 
+def path_text(path: Path | str) -> str:
+    """Return a path as text that can be written: what of it is not UTF-8 is replaced."""
+    return os.fsencode(path).decode(errors="replace")
+
+
 def results_of(report: ReplayReport, spec: dict[str, Any], name: str) -> Results:
     """Return the results of a run in memory; `spec` is what resolved_spec.json holds."""
     return Results(
@@ -82,22 +88,21 @@ def load_results(folder: Path) -> Results:
     Raises InputError where it is none, or where a file cannot be read or holds something else; it names the file and,
     of JSON Lines, the line.
     """
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "no such directory"
-        raise InputError(f"{folder}: {what}; {_WHAT_TO_GIVE}")
+    try:
+        found = None if folder.is_dir() else "is a file" if folder.exists() else "no such directory"
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    if found is not None:
+        raise InputError(f"{folder}: {found}; {_WHAT_TO_GIVE}")
     content = _read(folder / REPORT_FILE)
     if content is None:
         raise InputError(f"{folder}: holds no {REPORT_FILE}; {_WHAT_TO_GIVE}")
     figures, objects = _report(content, folder / REPORT_FILE)
     requests = _records(folder / REQUESTS_FILE, RequestRecord)
-    count = figures["num_requests"]
-    if requests is not None and isinstance(count, int) and len(requests) > count:
-        raise InputError(
-            f"{folder / REQUESTS_FILE}: holds {len(requests)} requests, but {REPORT_FILE} counts {count}; "
-            f"the files are of different runs: replay again with --overwrite"
-        )
+    if requests is not None:
+        _check_count(len(requests), figures, folder / REQUESTS_FILE)
     return Results(
-        name=str(folder),
+        name=path_text(folder),
         report=figures,
         requests=requests,
         telemetry=_records(folder / TELEMETRY_FILE, TelemetrySample),
@@ -117,13 +122,28 @@ def load_report(path: Path) -> Results:
         raise InputError(f"{path}: no such file; {_WHAT_TO_GIVE}")
     figures, objects = _report(content, path)
     return Results(
-        name=str(path),
+        name=path_text(path),
         report=figures,
         routing=objects.routing,
         planner=objects.planner,
         shortfalls=objects.shortfalls,
         warnings=objects.warnings,
     )
+
+
+def _check_count(records: int, figures: dict[str, Number | str | None], path: Path) -> None:
+    """Refuse records that cannot be those of a report: every completed request has one, and none has two."""
+    total, completed = figures["num_requests"], figures["completed_requests"]
+    counted = None
+    if isinstance(total, int) and records > total:
+        counted = f"{total}"
+    elif isinstance(completed, int) and records < completed:
+        counted = f"{completed} completed ones"
+    if counted is not None:
+        raise InputError(
+            f"{path}: holds {records} requests, but {REPORT_FILE} counts {counted}; "
+            f"the files are of different runs: replay again with --overwrite"
+        )
 
 
 def _report(content: bytes, path: Path) -> tuple[dict[str, Number | str | None], _Objects]:

@@ -39,9 +39,9 @@ def input_files(spec: ReplaySpec, base_dir: Path) -> list[Path]:
 
 def files_meant(path: Path) -> list[Path]:
     """Return the files that a path stands for: itself, the traces in a folder, or what a pattern matches, in order."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return sorted(entry for entry in path.iterdir() if entry.name.endswith((".jsonl", ".jsonl.gz")))
-    return [path] if path.is_file() else sorted(Path(name) for name in glob.glob(str(path)))
+    return [path] if os.path.isfile(path) else sorted(Path(name) for name in glob.glob(str(path)))
 
 
 def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:

@@ -73,7 +73,8 @@ def _check(folder: Path, sweep: Sweep) -> None:
     try:
         entries = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: cannot be used as output directory: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{folder}: cannot be used as output directory: {reason}") from None
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; expected a directory for the results")
     if entries and JOURNAL_FILE not in entries:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,21 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
         assert main(["report", *arguments]) == 2
         assert "give the output directory of `aisim-actors replay" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", [["{long}"], ["{run}", "--output", "{long}"]])
+def test_paths_that_cannot_be_are_bad_input(given: list[str], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    assert main(["report", *(text.format(run=run, long=long) for text in given)]) == 2
+    assert capsys.readouterr().err in (
+        f"error: {long}: cannot be {did}: File name too long\n" for did in ("read", "created")
+    )
+
+
+def test_names_of_folders_need_not_be_text(run: Path, tmp_path: Path) -> None:
+    odd = shutil.copytree(run, os.fsdecode(bytes(tmp_path) + b"/\xff<run>"))
+    assert main(["report", str(odd)]) == 0
+    assert "<p>\ufffd&lt;run&gt; · " in (Path(odd) / "report.html").read_text(encoding="utf-8")
 
 
 def test_page_of_many_requests_is_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

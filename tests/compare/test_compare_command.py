@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -204,6 +205,18 @@ def test_files(replayed: Replayed, tmp_path: Path, capsys: Printed) -> None:
     assert "pass --overwrite to replace comparison.json, comparison.html" in capsys.readouterr().err
     assert main(["compare", *runs, "--output-dir", str(out), "--overwrite", "--quiet"]) == 0
     assert {path.name: path.read_bytes() for path in out.iterdir()} == written
+
+
+def test_names_of_folders_need_not_be_text(replayed: Replayed, tmp_path: Path, capsys: Printed) -> None:
+    base = replayed("base")
+    odd = shutil.copytree(base, os.fsdecode(bytes(tmp_path) + b"/\xff"))
+    assert main(["compare", str(base), str(odd), "--json", "--output-dir", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][1]["path"] == f"{tmp_path}/\ufffd"
+
+
+def test_a_path_that_cannot_be_is_bad_input(replayed: Replayed, capsys: Printed) -> None:
+    assert main(["compare", str(replayed("base")), "x" * 300]) == 2
+    assert capsys.readouterr().err == f"error: {'x' * 300}: cannot be read: File name too long\n"
 
 
 def test_overwrite_needs_an_output_directory(replayed: Replayed, capsys: Printed) -> None:

@@ -104,6 +104,10 @@ def _key(name: str, key: str, value: Any) -> Callable[[Path], None]:
             r"/requests.jsonl: holds 2 requests, but report.json counts 1; the files",
         ),
         (
+            _change("requests.jsonl", lambda _: ""),
+            r"/requests.jsonl: holds 0 requests, but report.json counts 1 completed ones; the files",
+        ),
+        (
             _change("requests.jsonl", lambda text: text[:-20]),
             r"/requests.jsonl:2: input data was truncated; replay again",
         ),

@@ -182,6 +182,13 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureF
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.json", "trace.jsonl"]
 
 
+def test_names_of_files_need_not_be_text(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"\xff.json")
+    odd.write_text(json.dumps({"base": ONE_REQUEST, "axes": {BLOCKS: [100]}}))
+    assert main(["sweep", str(odd), "--output-dir", str(tmp_path / "out"), "--workers", "1"]) == 0
+    assert "<h1>Sweep \ufffd.json</h1>" in (tmp_path / "out" / "sweep.html").read_text(encoding="utf-8")
+
+
 def test_the_built_in_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["examples", "aggregated", "--output-dir", str(tmp_path / "mine")]) == 0
     capsys.readouterr()
