@@ -88,6 +88,7 @@ class Timeline:
         for ordinal in list(self._requests):
             self._end(ordinal, now_us, "unfinished", None)
         for rank in self._ranks.values():
+            rank.finish_run()
             rank.catch_up(now_us)
         about = {"generator": "aisim-actors", "from_ms": self._from_ms, "to_ms": self._to_ms, "end_ms": self._now_ms}
         self._writer.finish(now_us, about)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from actors.names import DECODE, PREFILL
 from actors.timeline.events import EventWriter, microseconds
-from actors.timeline.ranks import RankTrack
+from actors.timeline.ranks import DecodePasses, RankTrack
 from actors.timeline.requests import Moment, RequestTrack
 from messages.passes import PassOutputs
 from messages.requests import Status
@@ -51,7 +51,7 @@ class PassReader:
             self._write_slices(outputs, rank, start_us, end_us, emitted, built, tokens)
             rank.passes += passes
         for ordinal, source in arrived:
-            self._writer.flow("handoff", ordinal, source, (rank.thread, begun_us))
+            rank.take_over(ordinal, source, begun_us)
         if outputs.terminals and outputs.pool != PREFILL.label:
             holds_us = end_us
         else:
@@ -110,12 +110,15 @@ class PassReader:
     def _write_slices(
         self, outputs: PassOutputs, rank: RankTrack, start_us: int, end_us: int, emitted: int, built: int, tokens: int
     ) -> None:
-        passes = len(outputs.ends_ms)
-        writer, thread, prompt_tokens = self._writer, rank.thread, outputs.committed_prefill_tokens
+        passes, prompt_tokens = len(outputs.ends_ms), outputs.committed_prefill_tokens
+        if not prompt_tokens and emitted:
+            changed = outputs.admissions or outputs.resumed or outputs.paused or outputs.preempted
+            rank.decode(start_us, end_us, DecodePasses(passes, emitted, tokens * passes), goes_on=not changed)
+            return
+        rank.finish_run()
         if not prompt_tokens:
-            kind = "decode" if emitted else "other"
-            args = f'"passes":{passes},"decode_requests":{emitted},"output_tokens":{tokens * passes}'
-            writer.slice(thread, kind, start_us, end_us, args)
+            args = f'"passes":{passes},"decode_requests":0,"output_tokens":0'
+            self._writer.slice(rank.thread, "other", start_us, end_us, args)
             return
         decoding = emitted - built
         args = f'"passes":1,"prompt_tokens":{prompt_tokens},"admitted":{len(outputs.admissions)}'
@@ -124,13 +127,13 @@ class PassReader:
             kind = "mixed"
             args += f',"decode_requests":{decoding}'
         first_us = microseconds(outputs.ends_ms[0])
-        writer.slice(thread, kind, start_us, first_us, f'{args},"output_tokens":{tokens}')
+        self._writer.slice(rank.thread, kind, start_us, first_us, f'{args},"output_tokens":{tokens}')
         if passes > 1:
             # Passes that only decode follow the one that computed prompts.
-            args = f'"passes":{passes - 1},"decode_requests":{emitted},"output_tokens":{tokens * (passes - 1)}'
-            writer.slice(thread, "decode", first_us, end_us, args)
+            rank.decode(first_us, end_us, DecodePasses(passes - 1, emitted, tokens * (passes - 1)), goes_on=False)
 
     def _terminate(self, outputs: PassOutputs, rank: RankTrack, start_us: int, end_us: int) -> None:
+        rank.finish_run()
         ran, held = 0, []
         for terminal in outputs.terminals:
             request = self._requests[terminal.ordinal]

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from actors.timeline.events import EventWriter, Process, Thread
 from messages.gauges import Gauges
+
+
+class DecodePasses(NamedTuple):
+    """Passes in a row in which the same requests decode. output_tokens: of all of them."""
+
+    passes: int
+    requests: int
+    output_tokens: int
+
+    def and_then(self, others: DecodePasses) -> DecodePasses:
+        """These and the ones that follow."""
+        return DecodePasses(self.passes + others.passes, self.requests, self.output_tokens + others.output_tokens)
 
 
 class RankTrack:
@@ -33,6 +46,42 @@ class RankTrack:
         self._queue_changes: list[tuple[int, int]] = []
         """(time, change of those who wait), since the last pass that ended."""
         self._evicted = 0
+        self._run: tuple[int, int, DecodePasses] | None = None
+        """Start, end and size of the slice of decode passes that may still grow."""
+        self._arrows: list[tuple[int, tuple[Thread, int], int]] = []
+        """Those that lead to this slice."""
+
+    def decode(self, start_us: int, end_us: int, decoded: DecodePasses, *, goes_on: bool) -> None:
+        """Passes took place in which requests only decode. goes_on: the same ones as in the passes before."""
+        if goes_on and self._run is not None:
+            first_us, last_us, before = self._run
+            if last_us == start_us and before.requests == decoded.requests:
+                self._run = (first_us, end_us, before.and_then(decoded))
+                return
+        self.finish_run()
+        self._run = (start_us, end_us, decoded)
+
+    def finish_run(self) -> None:
+        """Whatever comes next does not belong to the decode passes so far."""
+        if self._run is None:
+            return
+        start_us, end_us, (passes, requests, output_tokens) = self._run
+        self._run = None
+        args = f'"passes":{passes},"decode_requests":{requests},"output_tokens":{output_tokens}'
+        self._writer.slice(self.thread, "decode", start_us, end_us, args)
+        self._draw_arrows()
+
+    def take_over(self, ordinal: int, source: tuple[Thread, int], at_us: int) -> None:
+        """A request whose prompt was built there is first decoded in the pass that begins now."""
+        self._arrows.append((ordinal, source, at_us))
+        if self._run is None:
+            self._draw_arrows()
+
+    def _draw_arrows(self) -> None:
+        # Viewers bind an arrow to a slice that they have read before it.
+        for ordinal, source, at_us in self._arrows:
+            self._writer.flow("handoff", ordinal, source, (self.thread, at_us))
+        self._arrows.clear()
 
     def expect(self, at_us: int, change: int) -> None:
         """So many more requests wait; where a pass is in flight, it is not known yet whom it has admitted."""

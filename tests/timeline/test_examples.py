@@ -126,6 +126,19 @@ def check_requests(events: list[Event], report: ReplayReport) -> None:
     assert len(rejections) == sum(record.terminal_status != "completed" for record in records.values())
 
 
+@pytest.mark.parametrize("name", [name for name in SPECS if "too little room" not in name])
+def test_slices_do_not_depend_on_how_a_run_was_simulated(name: str, tmp_path: Path) -> None:
+    """Decode passes in a row with the same requests are one slice, stepped through, merged or cut by samples."""
+
+    def slices(spec: dict[str, Any], **options: Any) -> list[Event]:
+        events = of_kind(events_of(spec, tmp_path, **options), "X")
+        return sorted(events, key=lambda event: (event["pid"], event["tid"], event["ts"]))
+
+    jumping = slices(SPECS[name])
+    assert jumping == slices(SPECS[name], step=True)
+    assert jumping == slices({**SPECS[name], "telemetry": {"sample_interval_ms": 3.0}})
+
+
 @pytest.mark.parametrize("name", [name for name in SPECS if "limit" not in name])
 def test_whoever_completes_has_emitted_all_tokens(name: str) -> None:
     for step in (False, True):

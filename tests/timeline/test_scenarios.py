@@ -52,13 +52,12 @@ def test_a_preempted_request_waits_and_is_prefilled_again(tmp_path: Path) -> Non
     events = events_of(cluster((0.0, 12, 9), (0.0, 12, 9), blocks=7), tmp_path)
     assert listing(events, "Xi") == [
         "agg worker 0: 0-10 prefill passes 1, prompt_tokens 24, admitted 2, output_tokens 2",
-        "agg worker 0: 10-11 decode passes 1, decode_requests 1, output_tokens 1",
         "agg worker 0: 10 preemption requests ['b']",
-        "agg worker 0: 11-18 decode passes 7, decode_requests 1, output_tokens 7",
         "agg worker 0: 11 eviction blocks 1",
+        "agg worker 0: 10-18 decode passes 8, decode_requests 1, output_tokens 8",
         "agg worker 0: 18-29 prefill passes 1, prompt_tokens 5, admitted 1, output_tokens 1",
-        "agg worker 0: 29-36 decode passes 7, decode_requests 1, output_tokens 7",
         "agg worker 0: 18 eviction blocks 3",
+        "agg worker 0: 29-36 decode passes 7, decode_requests 1, output_tokens 7",
     ]
     assert listing(events, "be")[6:] == [
         "requests: 0 b input_tokens 12, requested_output_tokens 9, output_tokens 9, status completed",
@@ -157,9 +156,8 @@ def test_ranks_of_a_worker_share_their_passes(tmp_path: Path) -> None:
     spec["engine"]["dp_size"] = 2
     assert listing(events_of(spec, tmp_path), "X") == [
         "agg worker 0 rank 0: 0-10 prefill passes 1, prompt_tokens 9, admitted 1, output_tokens 1",
-        "agg worker 0 rank 0: 10-20 decode passes 1, decode_requests 1, output_tokens 1",
         "agg worker 0 rank 1: 10-20 prefill passes 1, prompt_tokens 4, admitted 1, output_tokens 1",
-        "agg worker 0 rank 0: 20-21 decode passes 1, decode_requests 1, output_tokens 1",
+        "agg worker 0 rank 0: 10-21 decode passes 2, decode_requests 1, output_tokens 2",
         "agg worker 0 rank 1: 20-21 decode passes 1, decode_requests 1, output_tokens 1",
     ]
 
