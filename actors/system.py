@@ -30,10 +30,11 @@ from actors.scaler import Scaler, ScalingPolicy
 from actors.worker import Worker
 from actors.workload.client import Client
 from actors.workload.loading import load_workload
+from actors.workload.source import Workload
 from engines.engine import EngineOptions, Role
 from engines.schedulers import build_engine
 from engines.timing.durations import Durations
-from engines.timing.model import build_timing
+from engines.timing.model import build_timing, request_overhead_ms
 from messages.envelope import Envelope, Phase
 from messages.errors import InputError, PolicyError
 from messages.kv_router import KvRouterConfig
@@ -69,6 +70,7 @@ def run(
     planner_bootstrap: BootstrapSession | None = None,
     observe: Callable[[Envelope], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    workload: Workload | None = None,
 ) -> ReplayReport:
     """Replay a spec.
 
@@ -79,6 +81,7 @@ def run(
     scaling_policy: decides how many workers there are, instead of what the spec names.
     planner_bootstrap: tells a planner with target sla how long passes take.
     observe: called with every delivered message, in order.
+    workload: what to replay instead of the workload that the spec names.
 
     Raises:
         Exception: whatever a scaling policy raises.
@@ -93,7 +96,8 @@ def run(
         from actors.planner.build import build_scaling_policy
 
         scaling_policy = build_scaling_policy(spec, base_dir, planner_bootstrap)
-    workload = load_workload(spec, base_dir)
+    if workload is None:
+        workload = load_workload(spec, base_dir)
     options = EngineOptions(
         merge_passes=not step,
         horizon_ms=spec.max_sim_time_ms,
@@ -122,7 +126,14 @@ def run(
     )
     with _actors(runtime, coordinator) as start:
         policies = _Policies(spec, base_dir, placement)
-        start(CLIENT, Client, workload, disaggregated=isinstance(topology, DisaggregatedTopology))
+        start(
+            CLIENT,
+            Client,
+            workload,
+            disaggregated=isinstance(topology, DisaggregatedTopology),
+            # Requests enter where their prompts are built.
+            overhead_ms=request_overhead_ms(spec.ranks[0].timing_model, base_dir),
+        )
         cluster = _Cluster(start, coordinator, options, base_dir, pools)
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):

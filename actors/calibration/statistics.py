@@ -1,0 +1,90 @@
+"""Latencies of requests, measured or simulated, and how far the ones are from the others."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.reporting.statistics import percentile_index
+from messages.calibration import Comparison, PartErrors
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+STATISTICS = {"mean": None, "p50": 50, "p90": 90, "p99": 99}
+"""Name and percentile; a percentile is an element of the sample, as in the report of a replay."""
+
+_FITTED_QUANTILES = (0.5, 0.9, 0.99)
+_LARGE_PERCENT = 10.0
+"""Errors count by their square up to about this size, and linearly beyond."""
+
+
+class Latencies(msgspec.Struct, frozen=True):
+    """Of n requests: arrays of n times in ms. tpot_ms is NaN for those of a single token."""
+
+    ttft_ms: Floats
+    tpot_ms: Floats
+    e2e_ms: Floats
+
+    @classmethod
+    def of(cls, ttft_ms: Floats, e2e_ms: Floats, output_tokens: NDArray[np.int64]) -> Latencies:
+        """From times since the arrival and numbers of tokens."""
+        gaps = np.where(output_tokens > 1, output_tokens - 1, 1)
+        tpot = np.where(output_tokens > 1, (e2e_ms - ttft_ms) / gaps, np.nan)
+        return cls(ttft_ms, tpot, e2e_ms)
+
+    def part(self, rows: Flags) -> list[Floats]:
+        """TTFT, TPOT and E2E of some rows, without those that have none."""
+        chosen = (self.ttft_ms[rows], self.tpot_ms[rows], self.e2e_ms[rows])
+        return [values[~np.isnan(values)] for values in chosen]
+
+
+def compare(measured: float | None, simulated: float | None) -> Comparison:
+    """Put two values side by side."""
+    if not measured or simulated is None:
+        return Comparison(measured, simulated, None)
+    return Comparison(measured, simulated, (simulated / measured - 1.0) * 100.0)
+
+
+def part_errors(measured: Latencies, simulated: Latencies, rows: Flags) -> PartErrors:
+    """Compare the statistics of some rows."""
+    tables = [
+        {name: compare(_statistic(one, percentile), _statistic(other, percentile)) for name, percentile in _NAMED}
+        for one, other in zip(measured.part(rows), simulated.part(rows), strict=True)
+    ]
+    return PartErrors(int(rows.sum()), *tables)
+
+
+_NAMED = tuple(STATISTICS.items())
+
+
+def _statistic(sample: Floats, percentile: int | None) -> float | None:
+    if not len(sample):
+        return None
+    if percentile is None:
+        return float(np.add.accumulate(sample)[-1]) / len(sample)
+    return float(np.sort(sample)[percentile_index(len(sample), percentile)])
+
+
+def typical_error(measured: Latencies, simulated: Latencies, rows: Flags) -> float:
+    """The error in percent that a fit makes small: that of the mean, p50, p90 and p99 of TTFT, TPOT and E2E.
+
+    They count alike, as logarithms of ratios. The result is a root mean square in which large errors weigh less
+    than by their squares, so that one statistic that no parameter can bring near does not decide about the others.
+    """
+    errors: list[float] = []
+    for one, other in zip(measured.part(rows), simulated.part(rows), strict=True):
+        if len(one):
+            ratios = _summary(other) / _summary(one)
+            errors += (100.0 * np.log(np.maximum(ratios, 1e-9))).tolist()
+    squares = [2.0 * _LARGE_PERCENT**2 * (math.hypot(1.0, error / _LARGE_PERCENT) - 1.0) for error in errors]
+    return math.sqrt(math.fsum(squares) / len(squares))
+
+
+def _summary(sample: Floats) -> Floats:
+    """Mean and quantiles; interpolated, so that small changes of the sample make small changes."""
+    mean = math.fsum(sample.tolist()) / len(sample)
+    return np.array([mean, *np.quantile(sample, _FITTED_QUANTILES)])
