@@ -23,7 +23,7 @@ _WORTHWHILE_POINTS = 0.25
 
 _FIRST_STEPS = {SCALE: 0.02, SEPARATE: 0.1, PASS: 0.05, REQUEST: 0.5}
 _BOUNDS = {SCALE: (-0.5, 0.5), SEPARATE: (-1.5, 1.5), PASS: (0.0, 2.0), REQUEST: (0.0, 20.0)}
-_MOST_REPLAYS = {1: 25, 2: 50, 3: 80, 4: 110}
+_MOST_REPLAYS = {1: 25, 2: 40, 3: 60, 4: 80}
 """By the number of free parameters."""
 _SCALES = (1e-4, 1e4)
 _NEAR = 0.02

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from actors.cli import PROGRAM, SUCCESS
+from actors.commands.calibrate import calibrate_timing
 from actors.commands.check import print_schema, validate_spec
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command("replay")(replay_spec)
 app.command("validate")(validate_spec)
+app.command("calibrate")(calibrate_timing)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
 

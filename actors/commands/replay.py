@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -15,6 +14,7 @@ import typer
 
 from actors.cli import SUCCESS, say
 from actors.commands.examples import example_names, example_path
+from actors.commands.files import same_file
 from actors.commands.options import Overrides
 
 if TYPE_CHECKING:
@@ -170,21 +170,11 @@ def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None)
     findings = [
         f"{path}: --output-dir would replace an input of the replay"
         for path in outputs
-        if any(_same_file(path, given) for given in inputs)
+        if any(same_file(path, given) for given in inputs)
     ]
-    if trace is not None and any(_same_file(trace, given) for given in inputs):
+    if trace is not None and any(same_file(trace, given) for given in inputs):
         findings.append(f"{trace}: --trace would replace an input of the replay")
-    if trace is not None and any(_same_file(trace, path) for path in outputs):
+    if trace is not None and any(same_file(trace, path) for path in outputs):
         findings.append(f"{trace}: --trace would replace a file of --output-dir")
     if findings:
         raise InputError(*findings)
-
-
-def _same_file(path: Path, other: Path) -> bool:
-    """Whether two paths mean one file, be it there or not."""
-    if os.path.exists(path) and os.path.exists(other):
-        return os.path.samefile(path, other)
-    try:
-        return os.path.realpath(path) == os.path.realpath(other)
-    except ValueError:  # a path that no file system can hold
-        return False
