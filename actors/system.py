@@ -33,8 +33,9 @@ from actors.workload.loading import load_workload
 from actors.workload.source import Workload
 from engines.engine import EngineOptions, Role
 from engines.schedulers import build_engine
+from engines.timing.adjusted import model_warnings
 from engines.timing.durations import Durations
-from engines.timing.model import build_timing, request_overhead_ms
+from engines.timing.model import AnyTimingModel, build_timing, request_overhead_ms
 from messages.envelope import Envelope, Phase
 from messages.errors import InputError, PolicyError
 from messages.kv_router import KvRouterConfig
@@ -183,7 +184,7 @@ def run(
             worker_seconds=coordinator.worker_seconds(AGGREGATED.pool) + coordinator.worker_seconds(DECODE.pool),
             prefill_worker_seconds=coordinator.worker_seconds(PREFILL.pool),
             wall_time_ms=(time.perf_counter() - started) * 1000.0,
-            warnings=tuple(workload.warnings),
+            warnings=(*workload.warnings, *cluster.timing_warnings()),
         )
         report: ReplayReport = coordinator.call(COLLECTOR, conclude)
         if spec.telemetry is not None:
@@ -237,11 +238,18 @@ class _Cluster:
         self._coordinator = coordinator
         self._options = options
         self._base_dir = base_dir
+        self._timing_models: list[AnyTimingModel] = []
+
+    def timing_warnings(self) -> list[str]:
+        """What the timing models of the pools have to say after the run."""
+        return list(dict.fromkeys(text for model in self._timing_models for text in model_warnings(model)))
 
     def add_pool(self, names: PoolNames, pool: PoolSpec, engine: RoleSpec, role: Role, policy: PlacementPolicy) -> None:
         """Start a pool's own actor, its router and its workers; `pools` then knows how to start more of these."""
         worker_class = {Role.AGGREGATED: Worker, Role.PREFILL: PrefillWorker, Role.DECODE: DecodeWorker}[role]
-        durations = Durations.of_rank(engine.rank, build_timing(engine.rank.timing_model, self._base_dir))
+        timing_model = build_timing(engine.rank.timing_model, self._base_dir)
+        self._timing_models.append(timing_model)
+        durations = Durations.of_rank(engine.rank, timing_model)
         self._start(
             names.router, Router, names, policy, reserves=role is Role.DECODE, holds_sources=role is Role.PREFILL
         )

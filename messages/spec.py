@@ -115,6 +115,16 @@ class AiconfiguratorTiming(Strict, tag_field="type", tag="aiconfigurator", froze
     adjust: Adjustment | None = None
 
 
+class TableTiming(Strict, tag_field="type", tag="table", frozen=True):
+    """Step times interpolated between measured ones. `path`: CSV or JSON file, relative to the spec file."""
+
+    path: Annotated[str, Meta(min_length=1)]
+    adjust: Adjustment | None = None
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
+
 class CalibratedTiming(Strict, tag_field="type", tag="calibrated", frozen=True):
     """The timing model that a JSON file holds, adjusted as it says. `path`: relative to the spec file."""
 
@@ -124,7 +134,7 @@ class CalibratedTiming(Strict, tag_field="type", tag="calibrated", frozen=True):
         _check_path(self.path)
 
 
-BasicTimingModel = PolynomialTiming | FixedTiming | ExternalTiming | AiconfiguratorTiming
+BasicTimingModel = PolynomialTiming | FixedTiming | ExternalTiming | AiconfiguratorTiming | TableTiming
 TimingModel = BasicTimingModel | CalibratedTiming
 
 DEPLOYED = (AiconfiguratorTiming, CalibratedTiming)

@@ -1,11 +1,13 @@
 """What tests may use of the world outside: only the environment variables AISIM_SHARED and AISIM_REFERENCE.
 
 AISIM_SHARED: folder with the reference's tools and the real traces. AISIM_REFERENCE: a Python that has the reference
-installed. Tests that need one which is not set skip, unless AISIM_REQUIRE_PARITY=1 makes them fail.
+installed. Tests that need one which is not set skip, unless AISIM_REQUIRE_PARITY=1 makes them fail. Tests that need a
+package of an extra skip without it, unless AISIM_REQUIRE_EXTRAS=1 makes them fail.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -62,3 +64,13 @@ def reference(shared: Path) -> Reference:
     if str(tools) not in sys.path:
         sys.path.insert(0, str(tools))
     return Reference(_outside("AISIM_REFERENCE"), tools)
+
+
+@pytest.fixture(scope="session")
+def aiconfigurator() -> None:
+    """The package behind the timing model "aiconfigurator" is installed."""
+    if importlib.util.find_spec("aiconfigurator_core") is None:
+        reason = "aiconfigurator-core is not installed (extra aiconfigurator)"
+        if os.environ.get("AISIM_REQUIRE_EXTRAS") == "1":
+            pytest.fail(f"AISIM_REQUIRE_EXTRAS=1, but {reason}")
+        pytest.skip(reason)

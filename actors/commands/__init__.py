@@ -11,6 +11,7 @@ from actors.commands.calibrate import calibrate_timing
 from actors.commands.check import print_schema, validate_spec
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
+from actors.commands.timing import timing_app
 
 app = typer.Typer(
     name=PROGRAM,
@@ -25,6 +26,7 @@ app.command("validate")(validate_spec)
 app.command("calibrate")(calibrate_timing)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
+app.add_typer(timing_app, name="timing")
 
 
 @app.callback(invoke_without_command=True)

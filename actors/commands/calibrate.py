@@ -46,7 +46,9 @@ def calibrate_timing(
     ] = None,
     fit: Annotated[
         str,
-        typer.Option(metavar="ROWS", help="Rows to fit: even, odd, all, or a share such as 0.5; the rest judge the fit."),
+        typer.Option(
+            metavar="ROWS", help="Rows to fit: even, odd, all, or a share such as 0.5; the rest judge the fit."
+        ),
     ] = "even",
     arrivals: Annotated[
         Arrivals, typer.Option(help="When requests arrive; auto: as measured, if that is known of all.")
@@ -73,9 +75,7 @@ def calibrate_timing(
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_output_file(output))
         show = stack.enter_context(_progress_bar(progress and not quiet))
-        report = calibrate(
-            loaded, measured, form=form.value, fit_rows=fit, arrivals=arrivals.value, progress=show
-        )
+        report = calibrate(loaded, measured, form=form.value, fit_rows=fit, arrivals=arrivals.value, progress=show)
         if output is not None and file is not None:
             file.write(timing_document(loaded, report, output.parent).decode())
     if not quiet:

@@ -18,6 +18,7 @@ from actors.commands.files import same_file
 from actors.commands.options import Overrides
 
 if TYPE_CHECKING:
+    from actors.spec.loading import LoadedSpec
     from actors.system import Progress
     from messages.report import ReplayReport
 
@@ -71,6 +72,9 @@ def replay_spec(
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
     _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, trace)
 
+    if not quiet:
+        _tell_capacities(loaded)
+
     from actors.system import run
 
     with contextlib.ExitStack() as stack:
@@ -96,6 +100,17 @@ def replay_spec(
     if trace is not None:
         written.append(trace)
     return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+def _tell_capacities(loaded: LoadedSpec) -> None:
+    """Say on standard error where numbers of KV blocks come from that the spec may have left to the timing model."""
+    from messages.spec import DEPLOYED
+
+    if any(isinstance(rank.timing_model, DEPLOYED) for rank in loaded.spec.ranks):
+        from actors.spec.deployments import capacity_notes
+
+        for note in capacity_notes(*loaded):
+            say("note", note)
 
 
 def _present(report: ReplayReport, written: list[Path], *, json_output: bool, quiet: bool) -> int:

@@ -44,6 +44,16 @@ class AdjustedModel:
         adjusted: NDArray[np.float64] = self._adjustment.pass_overhead_ms + self._adjustment.decode_scale * raw
         return adjusted
 
+    def warnings(self) -> list[str]:
+        """Those of the inner model."""
+        return model_warnings(self._model)
+
+
+def model_warnings(model: AnyTimingModel) -> list[str]:
+    """What a model has to say about the times it was asked for."""
+    tell = getattr(model, "warnings", None)
+    return tell() if tell is not None else []
+
 
 def added_prefill_ms(
     model: AnyTimingModel, prefill: PrefillSums, decode: DecodeSums, decode_ms: float, capacity_tokens: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import json
 import logging
 import warnings
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from messages.errors import InputError
+from messages.errors import InputError, ReplayError
 
 _PACKAGE = "aiconfigurator_core"
 _NO_SYSTEMS = frozenset({"query_versions", "attention_lane_defaults", "perf_data_reuse_manifest"})
@@ -72,8 +73,8 @@ def require_package() -> None:
     """Raise InputError where the package is not installed."""
     if util.find_spec(_PACKAGE) is None:
         raise InputError(
-            'type: "aiconfigurator" needs the package aiconfigurator-core; '
-            "install it with pip install 'aisim-actors[aiconfigurator]' (Python 3.11 to 3.13)"
+            'type: "aiconfigurator" needs aiconfigurator-core, which is not installed: '
+            'pip install "aisim-actors[aiconfigurator]" (Python 3.11 to 3.13)'
         )
     # It logs what it makes do with, and without a handler of the user's all of that appears on standard error.
     logger = logging.getLogger(_PACKAGE)
@@ -184,12 +185,11 @@ def native_model(deployment: Deployment) -> NativeModel:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import aiconfigurator_core
-
         try:
-            model: NativeModel = aiconfigurator_core.RustForwardPassPerfModel.from_native(json.dumps(config))
+            package: Any = importlib.import_module(_PACKAGE)
+            model: NativeModel = package.RustForwardPassPerfModel.from_native(json.dumps(config))
             for shape in ((1, 64, 0, 0, 0), (0, 0, 0, 1, 64), (1, 64, 0, 1, 64)):
-                forward_pass_ms(model, *shape)
+                _estimate(model, *shape)
         except Exception as error:
             raise InputError(f"model: aiconfigurator-core cannot time {deployment.label}: {_reason(error)}") from None
     return model
@@ -198,7 +198,19 @@ def native_model(deployment: Deployment) -> NativeModel:
 def forward_pass_ms(
     model: NativeModel, prefill_count: int, new_tokens: int, known_tokens: int, decode_count: int, kv_tokens: int
 ) -> float:
-    """Time of one pass. Raises ValueError where the model has none."""
+    """Time of one pass. Raises ReplayError where the model has none."""
+    try:
+        return _estimate(model, prefill_count, new_tokens, known_tokens, decode_count, kv_tokens)
+    except Exception as error:
+        raise ReplayError(
+            f"aiconfigurator-core cannot time a pass of {prefill_count} prompts with {new_tokens} new and "
+            f"{known_tokens} known tokens beside {decode_count} decoding requests with {kv_tokens} tokens: {_reason(error)}"
+        ) from None
+
+
+def _estimate(
+    model: NativeModel, prefill_count: int, new_tokens: int, known_tokens: int, decode_count: int, kv_tokens: int
+) -> float:
     time_ms = model.estimate_forward_pass_time_ms(
         f'{{"scheduled_requests":{{"num_prefill_requests":{prefill_count},"sum_prefill_tokens":{new_tokens},'
         f'"sum_prefill_kv_tokens":{known_tokens},"num_decode_requests":{decode_count},'
@@ -252,11 +264,10 @@ def kv_capacity(deployment: Deployment, utilization: float, max_tokens: int, max
 
 
 def _sdk(name: str) -> ModuleType:
+    """A module of the package's Python part."""
     require_package()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import importlib
-
         return importlib.import_module(f"{_PACKAGE}.sdk.{name}")
 
 
@@ -268,8 +279,9 @@ def _unknown(noun: str, name: str, names: Sequence[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The last of the nested causes that an error text lists."""
+    """The last of the nested causes that an error text lists, without the places of its data files."""
     text = " ".join(str(error).split()) or type(error).__name__
     for label in ("AssertionError: ", "ValueError: ", "KeyError: "):
         text = text.rpartition(label)[2]
+    text = text.partition(" at /")[0]
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."

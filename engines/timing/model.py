@@ -14,6 +14,7 @@ from engines.timing.fixed import FixedModel
 from engines.timing.polynomial import PolynomialModel
 from engines.timing.profile import ProfileModel
 from engines.timing.sums import DecodeSums, PrefillSums
+from engines.timing.table import TableModel
 from messages import spec
 
 Floats = NDArray[np.float64]
@@ -75,6 +76,8 @@ def build_timing(model: spec.TimingModel, base_dir: Path) -> AnyTimingModel:
         from engines.timing.aiconfigurator import AiconfiguratorModel
 
         return _adjusted(AiconfiguratorModel(model), model.adjust)
+    if isinstance(model, spec.TableTiming):
+        return _adjusted(TableModel.load(base_dir / model.path), model.adjust)
     if isinstance(model, spec.CalibratedTiming):
         path = base_dir / model.path
         calibration = read_calibration(path)

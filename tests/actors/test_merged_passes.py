@@ -65,6 +65,22 @@ class Patient(RoundRobin):
         return tuple(released)
 
 
+TABLE = """\
+prefill_tokens,prefill_kv_tokens,decode_requests,decode_kv_tokens,ms
+4,0,,,2.1
+30,0,,,7.3
+12,16,,,4.9
+,,1,8,1.2
+,,1,60,1.31
+,,4,100,1.77
+20,0,4,100,6.5
+"""
+CALIBRATION = {
+    "timing_model": {"type": "table", "path": "table.csv"},
+    "adjust": {"decode_scale": 1.07, "pass_overhead_ms": 0.25},
+    "errors": {"ttft_mean": 0.01},
+}
+
 POLICIES: dict[str, Callable[[], PlacementPolicy | None]] = {
     "of the spec": lambda: None,
     "KV-aware": KvAware,
@@ -89,13 +105,17 @@ def kv_routers(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def timing_models(draw: st.DrawFn) -> dict[str, Any]:
-    kind = draw(st.sampled_from(("polynomial", "fixed", "profile")))
+    kind = draw(st.sampled_from(("polynomial", "fixed", "profile", "table", "calibrated")))
     if kind == "fixed":
         milliseconds = st.sampled_from((0.0, 0.7, 1.0, 10.0))
         return {"type": "fixed", "prefill_ms": draw(milliseconds), "decode_ms": draw(milliseconds)}
     if kind == "profile":
         return {"type": "external", "provider": "dynamo_profile", "config": {"path": "profile.npz"}}
-    return {"type": "polynomial"}
+    if kind == "calibrated":
+        return {"type": "calibrated", "path": "timing.json"}
+    adjustments = (None, {"prefill_scale": 1.3, "decode_scale": 0.7, "pass_overhead_ms": 0.4})
+    path = {"path": "table.csv"} if kind == "table" else {}
+    return {"type": kind, **path, "adjust": draw(st.sampled_from(adjustments))}
 
 
 @st.composite
@@ -236,6 +256,8 @@ def _assert_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, An
         (folder / "spec.json").write_text(json.dumps(spec))
         (folder / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in trace))
         _write_profile(folder / "profile.npz")
+        (folder / "table.csv").write_text(TABLE)
+        (folder / "timing.json").write_text(json.dumps(CALIBRATION))
         merged, stepped = (_run(folder / "spec.json", step, policy) for step in (False, True))
     for ours, theirs in zip(merged, stepped, strict=True):
         assert ours == theirs

@@ -1,10 +1,10 @@
 """Time our command against the reference, whole processes in turn on this machine.
 
-    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.bench [--runs N] [--only TEXT] [--growth]
+    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.bench [--runs N] [--only TEXT] [--growth] [--step-times]
 
 Both make a record per request; ours writes them, the reference's synthetic entry only returns them. Prints the
-medians, and the median ratio of the pairs. AISIM_SHARED names the folder with
-the traces, AISIM_REFERENCE a Python that has the reference installed; with --growth neither is needed.
+medians, and the median ratio of the pairs. AISIM_SHARED names the folder with the traces, AISIM_REFERENCE a Python that
+has the reference installed; with --growth neither is needed, with --step-times only the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.workloads import Workload, growth, workloads
+from tests.bench.workloads import Workload, growth, step_times, workloads
 
 _REFERENCE = """
 import json, sys
@@ -82,12 +82,20 @@ def main(
     runs: Annotated[int, typer.Option(help="Counted runs of each.")] = 5,
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
     growth_only: Annotated[bool, typer.Option("--growth", help="Time ours as requests and workers grow.")] = False,
+    step_times_only: Annotated[
+        bool, typer.Option("--step-times", help="Time ours with step times of aiconfigurator-core.")
+    ] = False,
 ) -> None:
     """Print a table of wall time, processor time, peak memory and ratio per workload."""
-    if not growth_only and not {"AISIM_SHARED", "AISIM_REFERENCE"} <= os.environ.keys():
-        raise SystemExit("set AISIM_SHARED and AISIM_REFERENCE, or use --growth")
-    reference = None if growth_only else os.environ["AISIM_REFERENCE"]
-    chosen = growth() if growth_only else workloads(Path(os.environ["AISIM_SHARED"]) / "data" / "traces")
+    alone = growth_only or step_times_only
+    needed = {"AISIM_SHARED"} if step_times_only else {"AISIM_SHARED", "AISIM_REFERENCE"}
+    if not growth_only and not needed <= os.environ.keys():
+        raise SystemExit(f"set {' and '.join(sorted(needed))}, or use --growth")
+    reference = None if alone else os.environ["AISIM_REFERENCE"]
+    if growth_only:
+        chosen = growth()
+    else:
+        chosen = (step_times if step_times_only else workloads)(Path(os.environ["AISIM_SHARED"]) / "data" / "traces")
     table = Table("workload", title=f"medians of {runs} runs: ours / reference")
     for column in ("wall s", "CPU s", "memory MB", "wall ratio", "CPU ratio", "ms per request"):
         table.add_column(column, justify="right")

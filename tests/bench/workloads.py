@@ -99,6 +99,16 @@ def workloads(traces: Path) -> list[Workload]:
     ]
 
 
+def step_times(traces: Path) -> list[Workload]:
+    """Times of aiconfigurator-core (its extra is needed) beside polynomial ones with as many blocks."""
+    conversation = traces / "mooncake-conversation.jsonl"
+    timing = {"type": "aiconfigurator", "model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm"}
+    return [
+        trace("conversation x4, polynomial", conversation, 4, num_gpu_blocks=6765),
+        trace("conversation x4, aiconfigurator", conversation, 4, num_gpu_blocks=6765, timing_model=timing),
+    ]
+
+
 def growth() -> list[Workload]:
     """How the time per request develops with the number of requests, and of workers at constant total load."""
     return [

@@ -42,6 +42,14 @@ def test_files_that_a_document_names(tmp_path: Path) -> None:
     ]
 
 
+def test_files_of_timing_models(tmp_path: Path) -> None:
+    timing = {"type": "table", "path": "passes.csv"}
+    spec = load_spec({**document(), "engine": {"rank": {"timing_model": timing}}}).spec
+    assert tmp_path / "passes.csv" in input_files(spec, tmp_path)
+    moved = relocated(spec, tmp_path, tmp_path / "out")
+    assert moved["engine"]["rank"]["timing_model"]["path"] == "../passes.csv"
+
+
 def test_a_relocated_document_names_the_same_files(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "results" / "run"
     spec = load_spec(document()).spec

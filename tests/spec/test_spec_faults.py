@@ -58,7 +58,7 @@ def synthetic(**fields: Any) -> dict[str, Any]:
 SPEEDUP = "workload.arrival_speedup_ratio:"
 TOO_LATE = "leads to a time beyond the range of numbers; use a less extreme value"
 
-TIMING_MODELS = '"polynomial" or "fixed" or "external" or "aiconfigurator" or "calibrated"'
+TIMING_MODELS = '"polynomial" or "fixed" or "external" or "aiconfigurator" or "table" or "calibrated"'
 
 ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"topology": ...}, "topology: missing; it is required"),
