@@ -22,7 +22,7 @@ from actors.calibration.joining import (
     with_arrivals,
 )
 from actors.calibration.measured import read_measured, skipped_counts
-from actors.calibration.statistics import Flags, Latencies, compare, part_errors, typical_error
+from actors.calibration.statistics import Flags, Latencies, chance_error, compare, part_errors, typical_error
 from actors.spec.loading import LoadedSpec
 from actors.system import run
 from actors.workload.loading import load_workload
@@ -77,7 +77,7 @@ def calibrate(
         if not other[0].min() > 0.0:
             pace = 0.0
         error = typical_error(truth, simulated, fitted) if 0.0 < pace < np.inf else np.inf
-        return Evaluation(error, pace)
+        return Evaluation(error, chance_error(truth, simulated, fitted), pace)
 
     found = fit(evaluate, pass_ms, progress)
     after = runs.replay(runs.adjusted(found.adjust))
@@ -208,10 +208,10 @@ class _Runs:
         ttft, e2e, tokens = [], [], []
         for turn in self._turns:
             record = records.get(turn.request_id)
-            done = record is not None and record.ttft_ms is not None and record.e2e_latency_ms is not None
-            ttft.append(record.ttft_ms if done else np.nan)
-            e2e.append(record.e2e_latency_ms if done else np.nan)
-            tokens.append(record.output_length if done else 0)
+            done = record if record is not None and record.terminal_status == "completed" else None
+            ttft.append(done.ttft_ms if done is not None else None)
+            e2e.append(done.e2e_latency_ms if done is not None else None)
+            tokens.append(done.output_length if done is not None else 0)
         return Latencies.of(np.array(ttft, float), np.array(e2e, float), np.array(tokens))
 
     def measured_latencies(self) -> Latencies:

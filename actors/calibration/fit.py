@@ -19,20 +19,24 @@ SCALE, SEPARATE, PASS, REQUEST = "scale", "prefill_scale", "pass_overhead_ms", "
 
 _WORTHWHILE_SHARE = 0.2
 _WORTHWHILE_POINTS = 0.25
-"""A parameter is kept if it takes away this share of the typical error, and at least these percentage points."""
+"""A parameter is kept if it takes away this share of the typical error, at least these percentage points, and more
+than what may be chance."""
 
-_FIRST_STEPS = {SCALE: 0.02, SEPARATE: 0.1, PASS: 0.05, REQUEST: 0.5}
+_FIRST_STEPS = {SCALE: 0.01, SEPARATE: 0.1, PASS: 0.05, REQUEST: 0.5}
 _BOUNDS = {SCALE: (-0.5, 0.5), SEPARATE: (-1.5, 1.5), PASS: (0.0, 2.0), REQUEST: (0.0, 20.0)}
 _MOST_REPLAYS = {1: 25, 2: 40, 3: 60, 4: 80}
 """By the number of free parameters."""
 _SCALES = (1e-4, 1e4)
 _NEAR = 0.02
+_SCAN = np.arange(-6, 7) / 100.0
+"""Logarithms of scales around the starting one, of which the best is refined: the error has several minima."""
 
 
 class Evaluation(NamedTuple):
-    """One replay: its typical error in percent, and measured over simulated pace of the requests."""
+    """One replay: its typical error, what of that may be chance, and measured over simulated pace of the requests."""
 
     error_percent: float
+    chance_percent: float
     pace: float
 
 
@@ -64,12 +68,16 @@ def fit(evaluate: Callable[[Adjustment], Evaluation], pass_ms: float, progress: 
     Raises InputError where scipy is not installed, or the times of the model cannot be adjusted.
     """
     search = _Search(evaluate, pass_ms, progress)
-    start = search.starting_scale()
     chosen: tuple[str, ...] = (SCALE,)
-    best, error = search.minimum(chosen, _Point(start))
+    best, error = search.minimum(chosen, search.starting_point())
     tried = {chosen: (best, error)}
     reason = ""
     while True:
+        chance = search.evaluation(best).chance_percent
+        enough = max(_WORTHWHILE_POINTS, _WORTHWHILE_SHARE * error, chance)
+        if error < enough:
+            reason += f"; what is left may be chance, or is less than {_WORTHWHILE_POINTS} points"
+            break
         further = {
             (*chosen, name): search.minimum((*chosen, name), best)
             for name in (SEPARATE, PASS, REQUEST)
@@ -80,10 +88,10 @@ def fit(evaluate: Callable[[Adjustment], Evaluation], pass_ms: float, progress: 
             reason += "; there are no further parameters"
             break
         names, (point, least) = min(further.items(), key=lambda entry: entry[1][1])
-        if error - least < max(_WORTHWHILE_POINTS, _WORTHWHILE_SHARE * error):
+        if error - least < enough:
             reason += (
-                f"; the best further parameter, {names[-1]}, would only reach {least:.2f} %, and one is kept if it takes "
-                f"away a fifth of the error and {_WORTHWHILE_POINTS} points"
+                f"; the best further parameter, {names[-1]}, would only reach {least:.2f} %, and one is kept if it "
+                f"takes away {enough:.2f} points (a fifth of the error, {_WORTHWHILE_POINTS}, or what may be chance)"
             )
             break
         reason += f"; {names[-1]} lowers it to {least:.2f} %"
@@ -137,8 +145,8 @@ class _Search:
             self._progress(self.replays, self._least)
         return found
 
-    def starting_scale(self) -> float:
-        """The logarithm of the scale at which requests decode about as fast as measured."""
+    def starting_point(self) -> _Point:
+        """The best of the scales around that at which requests go about as fast as measured."""
         low, high = (math.log(bound) for bound in _SCALES)
         point = _Point(0.0)
         for _ in range(10):
@@ -148,10 +156,11 @@ class _Search:
             if abs(math.log(pace)) < _NEAR:
                 break
             point = _Point(min(max(point.scale + math.log(pace), low), high))
-        return point.scale
+        around = [_Point(point.scale + offset) for offset in _SCAN.tolist()]
+        return min(around, key=lambda point: self.evaluation(point).error_percent)
 
     def minimum(self, names: Sequence[str], start: _Point) -> tuple[_Point, float]:
-        """The least error with these parameters free; never more than at the start."""
+        """The least error with these parameters free, found from a start; never more than there."""
         origin = np.array([getattr(start, name) for name in names])
         centre = np.array([start.scale if name == SCALE else 0.0 for name in names])
         lower, upper = (centre + np.array([_BOUNDS[name][side] for name in names]) for side in (0, 1))

@@ -126,16 +126,16 @@ def fitting_rows(fit: str, count: int) -> Flags:
     """
     numbers = np.arange(count)
     if fit in ("even", "odd"):
-        return numbers % 2 == (fit == "odd")
+        return np.array(numbers % 2 == (fit == "odd"))
     if fit == "all":
-        return numbers >= 0
+        return np.ones(count, bool)
     try:
         share = float(fit)
     except ValueError:
         share = 0.0
     if not 0.0 < share < 1.0:
         raise InputError(f"--fit: expected even, odd, all or a share such as 0.5, between 0 and 1, got {fit!r}")
-    return np.floor((numbers + 1) * share) > np.floor(numbers * share)
+    return np.array(np.diff(np.floor(np.arange(count + 1) * share)) > 0.0)
 
 
 def check_counts(path: Path, fitted: int, held_out: int | None, fit: str) -> None:

@@ -95,7 +95,7 @@ def _measured_request(place: str, row: _MeasuredRow) -> MeasuredRequest:
         arrival_ms=row.queued_ms if row.queued_ms is not None else row.arrival_time_ms,
     )
     if row.error or row.terminal_status not in (None, "completed"):
-        return _skipped(given, row.terminal_status or "failed")
+        return _skipped(given, "failed" if row.terminal_status in (None, "completed") else row.terminal_status)
     if row.first_token_ms is None or row.last_token_ms is None:
         if row.terminal_status is None and row.error is None:
             missing = "first_token_ms" if row.first_token_ms is None else "last_token_ms"

@@ -17,7 +17,9 @@ Flags = NDArray[np.bool_]
 STATISTICS = {"mean": None, "p50": 50, "p90": 90, "p99": 99}
 """Name and percentile; a percentile is an element of the sample, as in the report of a replay."""
 
-_FITTED_QUANTILES = (0.5, 0.9, 0.99)
+_FITTED_BANDS = ((0.4, 0.6), (0.85, 0.95), (0.97, 1.0))
+"""Parts of the sorted sample whose means stand for p50, p90 and p99 in the fit: single elements are left to chance."""
+
 _LARGE_PERCENT = 10.0
 """Errors count by their square up to about this size, and linearly beyond."""
 
@@ -70,7 +72,7 @@ def _statistic(sample: Floats, percentile: int | None) -> float | None:
 
 
 def typical_error(measured: Latencies, simulated: Latencies, rows: Flags) -> float:
-    """The error in percent that a fit makes small: that of the mean, p50, p90 and p99 of TTFT, TPOT and E2E.
+    """The error in percent that a fit makes small: of mean, middle, p90 and upper end of TTFT, TPOT and E2E.
 
     They count alike, as logarithms of ratios. The result is a root mean square in which large errors weigh less
     than by their squares, so that one statistic that no parameter can bring near does not decide about the others.
@@ -84,7 +86,23 @@ def typical_error(measured: Latencies, simulated: Latencies, rows: Flags) -> flo
     return math.sqrt(math.fsum(squares) / len(squares))
 
 
+def chance_error(measured: Latencies, simulated: Latencies, rows: Flags) -> float:
+    """How far in percent the typical error can be off by chance, as single requests differ from their measurement.
+
+    It is the standard error of the means of TTFT, TPOT and E2E. What falls together with what in a pass is chance too;
+    deviations that neighbours share, such as a queue that grows too slowly, are not.
+    """
+    errors = []
+    for one, other in zip(measured.part(rows), simulated.part(rows), strict=True):
+        if len(one):
+            steps = np.diff(other - one)
+            errors.append(math.sqrt(float(np.mean(steps * steps)) / 2.0 / len(one)) / float(np.mean(one)))
+    return 100.0 * math.sqrt(math.fsum(error * error for error in errors) / len(errors))
+
+
 def _summary(sample: Floats) -> Floats:
-    """Mean and quantiles; interpolated, so that small changes of the sample make small changes."""
-    mean = math.fsum(sample.tolist()) / len(sample)
-    return np.array([mean, *np.quantile(sample, _FITTED_QUANTILES)])
+    ordered = np.sort(sample).tolist()
+    count = len(ordered)
+    bands = [(0.0, 1.0), *_FITTED_BANDS]
+    parts = [ordered[math.floor(low * count) : max(math.ceil(high * count), 1)] for low, high in bands]
+    return np.array([math.fsum(part) / len(part) for part in parts])
