@@ -29,6 +29,9 @@ def replay(
     scaling_policy: ScalingPolicy | None = None,
     planner_bootstrap: BootstrapSession | None = None,
     observe: Callable[[Envelope], None] | None = None,
+    timeline: str | Path | None = None,
+    timeline_from_ms: float | None = None,
+    timeline_to_ms: float | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ReplayReport:
     """Replay a spec and return its report.
@@ -43,6 +46,8 @@ def replay(
     planner_bootstrap: tells the planner of the spec, with target sla, how long passes take: an object with
         `prefill(batch, isl, prefix)` and `decode(batch, ctx, osl)`, both in ms.
     observe: called with every delivered message, in order.
+    timeline: file to write a timeline to, `.json` or `.json.gz`; of all that happens, or from `timeline_from_ms` to
+        `timeline_to_ms` in simulated ms.
     progress: called now and then with how far the run has come.
 
     Raises:
@@ -51,23 +56,33 @@ def replay(
         ValueError: there is no such runtime.
     """
     # Imported here, so that the command can print its help without loading numpy.
+    import contextlib
+    from pathlib import Path
     from typing import get_args
 
     from actors.runtime import Runtime
     from actors.spec.loading import load_spec
     from actors.system import run
+    from actors.timeline.files import check_timeline, timeline_file
 
     if runtime not in get_args(Runtime):
         raise ValueError(f"runtime: expected {' or '.join(map(repr, get_args(Runtime)))}, got {runtime!r}")
+    path = Path(timeline) if timeline is not None else None
+    check_timeline(path, timeline_from_ms, timeline_to_ms)
     document, base_dir = load_spec(spec)
-    return run(
-        document,
-        base_dir,
-        runtime=runtime,
-        step=step,
-        placement=placement,
-        scaling_policy=scaling_policy,
-        planner_bootstrap=planner_bootstrap,
-        observe=observe,
-        progress=progress,
-    )
+    with contextlib.ExitStack() as stack:
+        drawn = None
+        if path is not None:
+            drawn = stack.enter_context(timeline_file(path, document, from_ms=timeline_from_ms, to_ms=timeline_to_ms))
+        return run(
+            document,
+            base_dir,
+            runtime=runtime,
+            step=step,
+            placement=placement,
+            scaling_policy=scaling_policy,
+            planner_bootstrap=planner_bootstrap,
+            observe=observe,
+            timeline=drawn,
+            progress=progress,
+        )

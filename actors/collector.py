@@ -142,7 +142,7 @@ class Collector(SimActor):
         self._intervals[outputs.pool] = IntervalMetrics(
             before.cache_hit_tokens + outputs.cache_hit_tokens,
             before.cache_total_tokens + outputs.cache_total_tokens,
-            before.preemptions + (0 if outputs.pool in self._retracts else outputs.preemptions),
+            before.preemptions + (0 if outputs.pool in self._retracts else len(outputs.preempted)),
         )
 
     @handles(TakeTraffic)

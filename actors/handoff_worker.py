@@ -40,9 +40,16 @@ class HandoffWorker(Worker, Generic[GroupT]):
         *,
         tell_router: bool = True,
         capture_metrics: bool = False,
+        tell_gauges: bool = False,
     ) -> None:
         super().__init__(
-            names, worker_id, scheduler_ids, engine, tell_router=tell_router, capture_metrics=capture_metrics
+            names,
+            worker_id,
+            scheduler_ids,
+            engine,
+            tell_router=tell_router,
+            capture_metrics=capture_metrics,
+            tell_gauges=tell_gauges,
         )
         self._group = engine
         self._deferred: dict[int, list[Any]] = {}
@@ -93,7 +100,8 @@ class PrefillWorker(HandoffWorker[SourceGroup]):
             return NOTHING
         self._group.release_source(message.dp_rank, message.ordinal)
         self._look(message.dp_rank)
-        outbox = [Outgoing(HANDOFF, SourceReleased(message.ordinal))]
+        released = SourceReleased(message.ordinal, message.dp_rank, self._gauges_to_tell(message.dp_rank))
+        outbox = [Outgoing(HANDOFF, released)]
         if self._draining:
             outbox += self._if_drained()
         return Reply(outbox=outbox, offering=self._engine.has_work)
@@ -130,7 +138,8 @@ class DecodeWorker(HandoffWorker[DestinationGroup]):
         else:
             self._group.cancel(message.dp_rank, message.ordinal)
             self._requests -= 1
-            fact = DestinationCancelled(message.ordinal)
+            gauges = self._gauges_to_tell(message.dp_rank)
+            fact = DestinationCancelled(message.ordinal, message.dp_rank, gauges)
         outbox = [*cut.outbox, Outgoing(HANDOFF, fact), *self._try_reserve(message.dp_rank)]
         if self._draining:
             outbox += self._if_drained()
@@ -152,7 +161,8 @@ class DecodeWorker(HandoffWorker[DestinationGroup]):
         reservation = self._group.try_reserve(dp_rank)
         if reservation is None:
             return []
-        reserved = DestinationReserved(reservation.ordinal, dp_rank, reservation.fresh_tokens)
+        gauges = self._gauges_to_tell(dp_rank)
+        reserved = DestinationReserved(reservation.ordinal, dp_rank, reservation.fresh_tokens, gauges)
         return [Outgoing(HANDOFF, reserved)]
 
     def _after_pass(self, dp_rank: int) -> list[Outgoing]:

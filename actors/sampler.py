@@ -8,10 +8,10 @@ from typing import Literal
 from actors.names import COLLECTOR, SAMPLER, PoolNames
 from actors.runtime import SimActor, handles
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
+from messages.gauges import Gauges
 from messages.scaling import PoolState, RunUntil, Traffic
 from messages.telemetry import (
     FinishSampling,
-    Gauges,
     IntervalMetrics,
     IntervalTaken,
     PoolSample,

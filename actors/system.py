@@ -47,6 +47,7 @@ from messages.telemetry import ReportSamples
 
 if TYPE_CHECKING:
     from actors.planner.bootstrap import BootstrapSession
+    from actors.timeline.observer import Timeline
 
 _STOP_SECONDS = 1.0
 """How long to wait for an actor's thread that is still at work when a run is interrupted."""
@@ -70,6 +71,7 @@ def run(
     scaling_policy: ScalingPolicy | None = None,
     planner_bootstrap: BootstrapSession | None = None,
     observe: Callable[[Envelope], None] | None = None,
+    timeline: Timeline | None = None,
     progress: Callable[[Progress], None] | None = None,
     workload: Workload | None = None,
 ) -> ReplayReport:
@@ -82,6 +84,7 @@ def run(
     scaling_policy: decides how many workers there are, instead of what the spec names.
     planner_bootstrap: tells a planner with target sla how long passes take.
     observe: called with every delivered message, in order.
+    timeline: sees every delivered message too, and what ranks hold; results are the same.
     workload: what to replay instead of the workload that the spec names.
 
     Raises:
@@ -119,7 +122,7 @@ def run(
         disaggregated=isinstance(topology, DisaggregatedTopology),
         gives_up=isinstance(topology, DisaggregatedTopology) and not spec.strict,
         max_sim_time_ms=spec.max_sim_time_ms,
-        observe=observe,
+        observe=_observers(observe, timeline),
         progress=report_progress,
         start_worker=lambda pool, worker_id: pools[pool](worker_id),
         scaler=SCALER if scaling_policy is not None else None,
@@ -135,7 +138,7 @@ def run(
             # Requests enter where their prompts are built.
             overhead_ms=request_overhead_ms(spec.ranks[0].timing_model, base_dir),
         )
-        cluster = _Cluster(start, coordinator, options, base_dir, pools)
+        cluster = _Cluster(start, coordinator, options, base_dir, pools, tell_gauges=timeline is not None)
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):
             prefill, decode = spec.engine.role(spec.engine.prefill), spec.engine.role(spec.engine.decode)
@@ -193,6 +196,21 @@ def run(
         return report if details is None else with_planner(report, details())
 
 
+def _observers(
+    observe: Callable[[Envelope], None] | None, timeline: Timeline | None
+) -> Callable[[Envelope], None] | None:
+    """One observer for both."""
+    if observe is None or timeline is None:
+        return observe or timeline
+    first, second = observe, timeline
+
+    def observe_both(envelope: Envelope) -> None:
+        first(envelope)
+        second(envelope)
+
+    return observe_both
+
+
 class _Policies:
     """The placement policies of a run: one of the caller's own, or what the spec names.
 
@@ -232,8 +250,11 @@ class _Cluster:
         options: EngineOptions,
         base_dir: Path,
         pools: dict[str, Callable[[int], None]],
+        *,
+        tell_gauges: bool,
     ) -> None:
         self._pools = pools
+        self._tell_gauges = tell_gauges
         self._start = start
         self._coordinator = coordinator
         self._options = options
@@ -278,6 +299,7 @@ class _Cluster:
                 group,
                 tell_router=tell_router,
                 capture_metrics=options.capture_metrics,
+                tell_gauges=self._tell_gauges,
             )
             self._coordinator.expect_offers(name, names.starts, worker_id)
 

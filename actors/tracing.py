@@ -14,6 +14,16 @@ from messages.passes import PassCompleted, PassOutputs
 from messages.requests import Dispatch, PlaceRequest, RequestArrived, RequestRouted
 
 
+class _Lines:
+    """What structlog hands its lines to. Unlike its own writers it leaves it to the file when they reach the disk."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._write = file.write
+
+    def info(self, line: str) -> None:
+        self._write(f"{line}\n")
+
+
 class MessageLog:
     """Logs every delivered message: when, from whom, to whom, of what kind, and about which requests.
 
@@ -28,10 +38,10 @@ class MessageLog:
         self._emitted: tuple[int, ...] = ()
         encode = msgspec.json.Encoder().encode
         self._logger = structlog.wrap_logger(
-            structlog.WriteLogger(file),
+            _Lines(file),
             processors=[structlog.processors.JSONRenderer(serializer=lambda entry, **_: encode(entry).decode())],
             wrapper_class=structlog.BoundLogger,
-        )
+        ).bind()
 
     def __call__(self, envelope: Envelope) -> None:
         message = envelope.message

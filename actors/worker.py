@@ -13,11 +13,12 @@ from actors.runtime import SimActor, handles
 from engines.engine import Engine, Pass, PlannedEvictions, RankOutputs
 from messages.envelope import NOTHING, Envelope, Outgoing, Phase, Reply
 from messages.errors import LIVELOCK, ReplayError
+from messages.gauges import Gauges
 from messages.kv import EvictionForecast
 from messages.passes import IDLE_ROW, ForwardPassMetrics, PassCompleted, PassOutputs, StartPass
 from messages.requests import Dispatch
 from messages.scaling import RankRow, ReportWorker, RunUntil, WorkerDrained, WorkerDraining, WorkerReport
-from messages.telemetry import Gauges, SampleWorker, WorkerSample
+from messages.telemetry import SampleWorker, WorkerSample
 
 _IDLE_MS = 1000.0
 
@@ -30,6 +31,7 @@ class Worker(SimActor):
 
     tell_router: whether the placement policy follows what becomes of requests.
     capture_metrics: whether somebody asks for rows of what passes worked on, or for samples of what ranks hold.
+    tell_gauges: whether outputs tell what ranks hold.
     """
 
     _follower = CLIENT
@@ -44,9 +46,11 @@ class Worker(SimActor):
         *,
         tell_router: bool = True,
         capture_metrics: bool = False,
+        tell_gauges: bool = False,
     ) -> None:
         super().__init__()
         self._capture_metrics = capture_metrics
+        self._tell_gauges = tell_gauges
         self._names = names
         self._worker_id = worker_id
         self._scheduler_ids = scheduler_ids
@@ -175,6 +179,9 @@ class Worker(SimActor):
         else:
             self._gauges[dp_rank] = self._engine.gauges(dp_rank)
 
+    def _gauges_to_tell(self, dp_rank: int) -> Gauges | None:
+        return self._engine.gauges(dp_rank) if self._tell_gauges else None
+
     @handles(SampleWorker)
     def sample(self, message: SampleWorker, envelope: Envelope) -> Reply:
         return Reply(outbox=(Outgoing(self._names.pool, WorkerSample(self._worker_id, tuple(self._gauges))),))
@@ -243,11 +250,12 @@ class Worker(SimActor):
             signals=rank.signals,
             admissions=rank.admissions,
             committed_prefill_tokens=rank.committed_prefill_tokens,
-            preemptions=rank.preemptions,
+            preempted=rank.preempted,
             kv_events=rank.kv_events,
             metrics=rank.metrics,
             cache_hit_tokens=rank.cache_hit_tokens,
             cache_total_tokens=rank.cache_total_tokens,
+            gauges=self._gauges_to_tell(rank.dp_rank),
         )
 
     def _publish(self, ended: dict[int, PassOutputs]) -> list[Outgoing]:

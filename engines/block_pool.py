@@ -70,7 +70,7 @@ class BlockPool:
     end of a sequence before its beginning.
 
     Attributes:
-        active: blocks that requests hold. inactive: cached blocks without a reference.
+        active: blocks that requests hold. inactive: cached blocks without a reference. evicted: blocks so far.
     """
 
     def __init__(self, num_blocks: int, *, prefix_caching: bool, capture_events: bool = False) -> None:
@@ -79,6 +79,7 @@ class BlockPool:
         self.capture_events = capture_events
         self.active = 0
         self.inactive = 0
+        self.evicted = 0
         self._lines: dict[int, list[Copy]] = {}
         """Visible copies of each line, ascending."""
         self._duplicates: dict[int, list[Copy]] = {}
@@ -270,6 +271,7 @@ class BlockPool:
 
     def _evict(self, count: int) -> None:
         self.inactive -= count
+        self.evicted += count
         gone: list[Span] = []
         while count:
             copy = next(iter(self._released))

@@ -19,8 +19,8 @@ from engines.engine import (
     Reservation,
     SourceRank,
 )
+from messages.gauges import Gauges
 from messages.requests import Request
-from messages.telemetry import Gauges
 
 
 class RankGroup:

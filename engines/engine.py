@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from messages.gauges import Gauges
 from messages.kv import Eviction, KvEvent
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request
-from messages.telemetry import Gauges
 
 
 class Role(enum.Enum):
@@ -114,7 +114,7 @@ class RankOutputs(msgspec.Struct, frozen=True, gc=False):
     signals: tuple[int, ...] = ()
     admissions: tuple[Admission, ...] = ()
     committed_prefill_tokens: int = 0
-    preemptions: int = 0
+    preempted: tuple[int, ...] = ()
     kv_events: tuple[KvEvent, ...] = ()
     metrics: ForwardPassMetrics | None = None
     cache_hit_tokens: int = 0

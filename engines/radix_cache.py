@@ -44,7 +44,7 @@ class RadixCache:
     decode pass, so that what a request inserts there can be inserted later as if it had been done in time.
 
     Attributes:
-        free: pages that hold nothing. evictable: pages in nodes without a lock.
+        free: pages that hold nothing. evictable: pages in nodes without a lock. evicted_pages: pages so far.
         version: changes with everything that can change the match of a request that is not running.
         decode_passes: decode passes of the rank so far; kept by the scheduler.
     """
@@ -53,6 +53,7 @@ class RadixCache:
         self.num_pages = num_pages
         self.free = num_pages
         self.evictable = 0
+        self.evicted_pages = 0
         self.version = 0
         self.decode_passes = 0
         self.root = Node(None, [], 0, 0)
@@ -290,6 +291,7 @@ class RadixCache:
             pages -= count
             self.free += count
             self.evictable -= count
+            self.evicted_pages += count
             kept, gone = cut(node.spans, node.pages - count)
             if self.evicted is not None:
                 self.evicted += reversed(gone)

@@ -157,14 +157,14 @@ class Batch:
     """What one pass has scheduled so far, request by request.
 
     budget: tokens left. defer: prompts are left alone.
-    scheduled: request -> (tokens, prompt tokens among them, prompt tokens before).
+    scheduled: request -> (tokens, prompt tokens among them, prompt tokens before). preempted: who was.
     """
 
     __slots__ = (
         "budget",
         "defer",
         "isl",
-        "preemptions",
+        "preempted",
         "prefill_count",
         "prefill_tokens",
         "prefix",
@@ -178,7 +178,7 @@ class Batch:
         self.isl = 0
         self.prefix = 0
         self.prefill_tokens = 0
-        self.preemptions = 0
+        self.preempted: list[int] = []
         self.scheduled: dict[Sequence, tuple[int, int, int]] = {}
 
     def add(self, sequence: Sequence, used: int, prompt_tokens: int, prompt_before: int) -> None:

@@ -25,10 +25,10 @@ from engines.sglang_admission import AdmissionRules, NewTokenRatio
 from engines.sglang_queue import WaitingQueue
 from engines.speculation import build_sampler
 from engines.timing.durations import Durations
+from messages.gauges import Gauges
 from messages.passes import Admission, ForwardPassMetrics, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
-from messages.telemetry import Gauges
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
@@ -73,7 +73,9 @@ class SglangScheduler:
         self._singles: list[RadixSequence] = []
         """Running requests outside the batch, in order of admission; the batch is empty if there are any."""
         self._silent: list[RadixSequence] = []
-        """Running requests that emitted nothing in the last pass."""
+        """Running requests that emitted nothing in the last pass. What is only attempted is no pass."""
+        self._silent_next: list[RadixSequence] = []
+        """What they will be once the pass that is being formed has ended."""
         self._rounds = 0
         """Passes to come that must not prefill."""
         self._decoded = False
@@ -106,6 +108,8 @@ class SglangScheduler:
         if self._run is not None:
             self._outputs = self._finish_run(self._run, passes)
             self._run = None
+        else:
+            self._silent = self._silent_next
         return self._outputs
 
     def gauges(self) -> Gauges:
@@ -118,6 +122,7 @@ class SglangScheduler:
             total_blocks=self._cache.num_pages,
             running_requests=self._running,
             waiting_requests=len(self._waiting) + len(tuple(self._taken_over_later())),
+            evicted_blocks=self._cache.evicted_pages,
         )
 
     @property
@@ -222,7 +227,7 @@ class SglangScheduler:
         last = [sequence for sequence in built if sequence.remaining == 1]
         going_on = [sequence for sequence in built if sequence.remaining > 1]
         emitting = self._emit_first_tokens(going_on)
-        self._silent = [*running, *(going_on if not emitting else ())]
+        self._silent_next = [*running, *(going_on if not emitting else ())]
         for sequence in last:
             # The last token of all is never computed: it has no page.
             sequence.generated += 1
@@ -301,9 +306,9 @@ class SglangScheduler:
         gone = victims
         emitting: list[RadixSequence] = []
         if self._leases.take(needed):
-            emitting, self._silent = self._singles, []
+            emitting, self._silent_next = self._singles, []
         else:
-            gone, self._silent = [*victims, *self._singles], self._singles
+            gone, self._silent_next = [*victims, *self._singles], self._singles
         end_ms = now_ms
         if emitting:
             kv_tokens = sum([sequence.length for sequence in emitting])
@@ -332,7 +337,7 @@ class SglangScheduler:
             first_tokens=first_tokens,
             terminals=(*terminals, *rejections),
             admissions=tuple(taken_over),
-            preemptions=len(victims),
+            preempted=_ordinals(victims),
             kv_events=self._leases.take_events(),
             metrics=self._metrics(end_ms - now_ms, [], decoding, self._waiting, self._taken_over_later()),
         )
@@ -394,7 +399,7 @@ class SglangScheduler:
         pages = self._cache.num_pages
         if self._singles:
             (sequence,) = self._singles
-            self._singles, self._silent = [], []
+            self._singles, self._silent_next = [], []
             reason = f"token {sequence.length + 1} of the only running request finds no page: the cache has {pages}"
         else:
             start = self._waiting.head.computed or self._reusable(self._waiting.head) * self._page_size

@@ -24,10 +24,10 @@ from engines.sequence import Batch, Outcome, Sequence, output_limit
 from engines.speculation import SpeculativeSampler, build_sampler
 from engines.timing.durations import Durations
 from engines.timing.sums import NO_DECODE, NO_PREFILL, DecodeSums, PrefillSums
+from messages.gauges import Gauges
 from messages.passes import Admission, Terminal
 from messages.requests import Request, Status
 from messages.spec import RankSpec
-from messages.telemetry import Gauges
 
 _LONGEST_RUN = 4096
 """Passes; most runs are cut much earlier, and planning costs time per pass."""
@@ -129,6 +129,7 @@ class VllmScheduler:
             total_blocks=pool.num_blocks,
             running_requests=self._running,
             waiting_requests=len(self._waiting) + len(handed_over),
+            evicted_blocks=pool.evicted,
         )
 
     def _new_sequence(self, request: Request) -> Sequence:
@@ -149,7 +150,7 @@ class VllmScheduler:
             batch.budget -= decoding.count
         self._schedule_singles(batch)
         admissions, rejections = self._admit_waiting(batch, now_ms)
-        if not (batch.defer or batch.preemptions):
+        if not (batch.defer or batch.preempted):
             self._capacity_bound = bool(self._waiting)
         queued = self._queue_now() if self._options.capture_metrics else ((), ())
         # A decode worker rebuilds the prompts of preempted requests at no cost in time.
@@ -195,7 +196,7 @@ class VllmScheduler:
             # Who decodes as a member, or ends without a token, comes before all others.
             signals = sorted(dict.fromkeys(signals), key=lambda ordinal: places.get(ordinal, -1))
             signals += [terminal.ordinal for terminal in rejections]
-        has_effect = bool(decoding.count or batch.scheduled or batch.preemptions or rejections)
+        has_effect = bool(decoding.count or batch.scheduled or batch.preempted or rejections)
         if not (has_effect or self._running or self._options.strict):
             rejections = self._reject_impossible_head()
             has_effect = bool(rejections)
@@ -211,7 +212,7 @@ class VllmScheduler:
             signals=tuple(signals),
             admissions=tuple(admissions),
             committed_prefill_tokens=batch.prefill_tokens,
-            preemptions=batch.preemptions,
+            preempted=tuple(batch.preempted),
             kv_events=self._pool.take_events() if self._pool.capture_events else (),
             metrics=metrics,
         )
@@ -267,7 +268,7 @@ class VllmScheduler:
         admissions: list[Admission] = []
         rejections: list[Terminal] = []
         waiting = self._waiting
-        if self._destinations.queued and not batch.preemptions:
+        if self._destinations.queued and not batch.preempted:
             # Nothing may take room that destinations wait for: only those pass whose KV has been handed over.
             for sequence in [waiting for waiting in self._waiting if waiting.blocks]:
                 if self._running >= self._max_seqs:
@@ -276,7 +277,7 @@ class VllmScheduler:
                 if not batch.budget:
                     break
             return admissions, rejections
-        while waiting and not batch.preemptions and self._running < self._max_seqs:
+        while waiting and not batch.preempted and self._running < self._max_seqs:
             head = waiting[0]
             if head.blocks:
                 self._admit_handed_over(head, batch, admissions, now_ms)
@@ -383,7 +384,7 @@ class VllmScheduler:
         self._destinations.generation += 1
         if undo:
             batch.remove(victim)
-        batch.preemptions += 1
+        batch.preempted.append(victim.ordinal)
         return victim
 
     def _release(self, sequence: Sequence) -> None:
@@ -591,7 +592,7 @@ class VllmScheduler:
         Ends matter to everybody. A pass that takes no time ends where it starts, in another phase than a run does.
         """
         outputs, options = self._outputs, self._options
-        if not self._merge_passes or outputs.terminals or outputs.preemptions or not now_ms < formed.end_ms:
+        if not self._merge_passes or outputs.terminals or outputs.preempted or not now_ms < formed.end_ms:
             return formed
         if options.capture_kv_events or options.capture_metrics or self._prefill_interval > 1:
             return formed

@@ -9,6 +9,7 @@ import enum
 
 import msgspec
 
+from messages.gauges import Gauges
 from messages.requests import Request, Status
 
 
@@ -53,11 +54,15 @@ class CancelDestination(msgspec.Struct, frozen=True, gc=False):
 
 
 class DestinationReserved(msgspec.Struct, frozen=True, gc=False):
-    """Fact: blocks for the prompt are held, `fresh_tokens` of their content is missing at the destination."""
+    """Fact: blocks for the prompt are held, `fresh_tokens` of their content is missing at the destination.
+
+    gauges: what the rank holds now, where that is captured.
+    """
 
     ordinal: int
     dp_rank: int
     fresh_tokens: int
+    gauges: Gauges | None = None
 
 
 class DestinationFailed(msgspec.Struct, frozen=True, gc=False):
@@ -74,15 +79,19 @@ class DestinationActivated(msgspec.Struct, frozen=True, gc=False):
 
 
 class DestinationCancelled(msgspec.Struct, frozen=True, gc=False):
-    """Fact: the decode rank has let go of the room."""
+    """Fact: the decode rank has let go of the room. gauges: what it holds now, where that is captured."""
 
     ordinal: int
+    dp_rank: int
+    gauges: Gauges | None = None
 
 
 class SourceReleased(msgspec.Struct, frozen=True, gc=False):
-    """Fact: the prefill rank has let go of the KV."""
+    """Fact: the prefill rank has let go of the KV. gauges: what it holds now, where that is captured."""
 
     ordinal: int
+    dp_rank: int
+    gauges: Gauges | None = None
 
 
 class TransferCompleted(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from array import array
 
 import msgspec
 
+from messages.gauges import Gauges
 from messages.kv import KvEvent
 from messages.requests import Status
 
@@ -82,8 +83,10 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     terminals: requests that ended at the last of `ends_ms`, in output order.
     signals: the order in which first tokens and ends came out, each request once, where there are both.
     committed_prefill_tokens: tokens computed for requests whose prompt was not yet built.
+    preempted: requests that had to give up their blocks when the (single) pass was formed, after any admission.
     cache_hit_tokens, cache_total_tokens: of the tokens that a prefill pass dealt with, those found cached, and all;
         SGLang only, and only where rows of passes are captured.
+    gauges: what the rank holds after these passes, where that is captured.
     """
 
     pool: str
@@ -101,11 +104,12 @@ class PassOutputs(msgspec.Struct, frozen=True, gc=False):
     signals: tuple[int, ...] = ()
     admissions: tuple[Admission, ...] = ()
     committed_prefill_tokens: int = 0
-    preemptions: int = 0
+    preempted: tuple[int, ...] = ()
     kv_events: tuple[KvEvent, ...] = ()
     metrics: ForwardPassMetrics | None = None
     cache_hit_tokens: int = 0
     cache_total_tokens: int = 0
+    gauges: Gauges | None = None
 
 
 PassMessage = StartPass | AbandonHead | PassCompleted | PassOutputs

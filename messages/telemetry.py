@@ -9,20 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from messages.gauges import Gauges
 from messages.scaling import PoolState, Traffic
-
-
-class Gauges(msgspec.Struct, frozen=True, gc=False):
-    """What a rank holds: blocks in use, blocks that could be evicted, all blocks; and its requests.
-
-    waiting_requests includes destinations of hand-offs that wait for their blocks or their KV.
-    """
-
-    active_blocks: int
-    inactive_blocks: int
-    total_blocks: int
-    running_requests: int
-    waiting_requests: int
 
 
 class SchedulerMetrics(msgspec.Struct, frozen=True, gc=False):

@@ -106,7 +106,7 @@ def _outputs(outputs: PassOutputs, names: dict[int, str], emitted: tuple[int, ..
     if emitted:
         passes = f"x{len(outputs.ends_ms)} " if len(outputs.ends_ms) > 1 else ""
         parts.append("tokens " + passes + " ".join(names[ordinal] for ordinal in emitted))
-    if outputs.preemptions:
-        parts.append(f"preempted {outputs.preemptions}")
+    if outputs.preempted:
+        parts.append(f"preempted {len(outputs.preempted)}")
     parts += [f"{terminal.status} {names[terminal.ordinal]}" for terminal in outputs.terminals]
     return " (" + ", ".join(parts) + ")"

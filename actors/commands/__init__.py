@@ -9,8 +9,11 @@ import typer
 from actors.cli import PROGRAM, SUCCESS
 from actors.commands.calibrate import calibrate_timing
 from actors.commands.check import print_schema, validate_spec
+from actors.commands.compare import compare_runs
 from actors.commands.examples import show_examples
 from actors.commands.replay import replay_spec
+from actors.commands.report import report_directory
+from actors.commands.sweep import sweep_spec
 from actors.commands.timing import timing_app
 
 app = typer.Typer(
@@ -22,6 +25,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("replay")(replay_spec)
+app.command("compare")(compare_runs)
+app.command("report")(report_directory)
+app.command("sweep")(sweep_spec)
 app.command("validate")(validate_spec)
 app.command("calibrate")(calibrate_timing)
 app.command("examples")(show_examples)

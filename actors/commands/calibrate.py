@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from actors.cli import SUCCESS, say
-from actors.commands.files import same_file
-from actors.commands.options import Overrides
+from actors.commands.options import Overrides, same_file
 
 if TYPE_CHECKING:
     from actors.spec.loading import LoadedSpec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -14,13 +15,13 @@ import typer
 
 from actors.cli import SUCCESS, say
 from actors.commands.examples import example_names, example_path
-from actors.commands.files import same_file
-from actors.commands.options import Overrides
+from actors.commands.options import Overrides, same_file
 
 if TYPE_CHECKING:
     from actors.spec.loading import LoadedSpec
     from actors.system import Progress
     from messages.report import ReplayReport
+    from messages.spec import ReplaySpec
 
 
 class Runtime(StrEnum):
@@ -47,11 +48,25 @@ def replay_spec(
             help="Write report.json, requests.jsonl, resolved_spec.json and, if any, planner.jsonl, telemetry.jsonl.",
         ),
     ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write requests.parquet too (needs the extra parquet: pyarrow).")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace these files in a directory that is not empty.")
     ] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also write DIR/report.html, a page about the run.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print report.json instead of the table.")] = False,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every message as a JSON line.")] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a timeline for Perfetto (ui.perfetto.dev): .json or .json.gz."),
+    ] = None,
+    timeline_from: Annotated[
+        float | None, typer.Option(metavar="MS", help="Leave out of the timeline what was before, in simulated ms.")
+    ] = None,
+    timeline_to: Annotated[
+        float | None, typer.Option(metavar="MS", help="Leave out of the timeline what came after, in simulated ms.")
+    ] = None,
     step: Annotated[bool, typer.Option("--step", help="Simulate pass by pass, without jumping ahead.")] = False,
     runtime: Annotated[
         Runtime, typer.Option(help="Run the actors in one thread or in one each.")
@@ -63,14 +78,21 @@ def replay_spec(
     from actors.reporting.writers import KNOWN_FILES, OutputDirectory, partial_file
     from actors.spec.loading import load_spec
     from actors.spec.paths import input_files
+    from actors.timeline.files import check_timeline, timeline_file
     from messages.errors import InputError
 
+    check_timeline(timeline, timeline_from, timeline_to, ("--timeline", "--timeline-from", "--timeline-to"))
     if (spec is None) == (example is None):
         raise InputError("give either SPEC or --example NAME")
+    if html and output_dir is None:
+        raise InputError("--html writes a page into the output directory: give --output-dir DIR too")
     document = spec if spec is not None else example_path(example or "")
     loaded = load_spec(document, overrides or ())
+    if parquet:
+        _check_parquet(loaded.spec, output_dir)
     outputs = [output_dir / name for name in KNOWN_FILES] if output_dir is not None else []
-    _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, trace)
+    files = {option: path for option, path in (("--trace", trace), ("--timeline", timeline)) if path is not None}
+    _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, files)
 
     if not quiet:
         _tell_capacities(loaded)
@@ -87,6 +109,9 @@ def replay_spec(
             from actors.tracing import MessageLog
 
             observe = MessageLog(stack.enter_context(partial_file(trace)))
+        drawn = None
+        if timeline is not None:
+            drawn = stack.enter_context(timeline_file(timeline, loaded.spec, from_ms=timeline_from, to_ms=timeline_to))
         with _progress_bar(progress and not quiet) as report_progress:
             report = run(
                 loaded.spec,
@@ -94,12 +119,36 @@ def replay_spec(
                 runtime=runtime.value,
                 step=step,
                 observe=observe,
+                timeline=drawn,
                 progress=report_progress,
             )
-        written = output.write(report, loaded) if output is not None else []
-    if trace is not None:
-        written.append(trace)
+        page = _page(report, loaded, output.path) if output is not None and html else None
+        written = output.write(report, loaded, parquet=parquet, page=page) if output is not None else []
+    written += files.values()
     return _present(report, written, json_output=json_output, quiet=quiet)
+
+
+def _check_parquet(spec: ReplaySpec, output_dir: Path | None) -> None:
+    """Refuse `--parquet` where there would be no place or nothing to write, or no library."""
+    from actors.reporting.parquet import require_parquet
+    from messages.errors import InputError
+
+    if output_dir is None:
+        raise InputError("--parquet writes into the output directory: give --output-dir DIR too")
+    if not spec.record_per_request:
+        raise InputError("--parquet: the spec says record_per_request: false, so that there are no records to write")
+    require_parquet()
+
+
+def _page(report: ReplayReport, replayed: LoadedSpec, folder: Path) -> str:
+    """The HTML page about a run whose files go to a folder."""
+    import msgspec
+
+    from actors.pages.report.page import report_page
+    from actors.reporting.results import results_of
+    from actors.reporting.writers import spec_bytes
+
+    return report_page(results_of(report, msgspec.json.decode(spec_bytes(replayed, folder)), str(folder)))
 
 
 def _tell_capacities(loaded: LoadedSpec) -> None:
@@ -178,8 +227,11 @@ def _progress_bar(wanted: bool) -> Iterator[Callable[[Progress], None] | None]:
         yield show
 
 
-def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None) -> None:
-    """Refuse options by which one file of a replay would take the place of another."""
+def _protect_inputs(inputs: list[Path], outputs: list[Path], files: dict[str, Path]) -> None:
+    """Refuse options by which one file of a replay would take the place of another.
+
+    outputs: the files of --output-dir. files: by the option that names it, every other file that is written.
+    """
     from messages.errors import InputError
 
     findings = [
@@ -187,9 +239,15 @@ def _protect_inputs(inputs: list[Path], outputs: list[Path], trace: Path | None)
         for path in outputs
         if any(same_file(path, given) for given in inputs)
     ]
-    if trace is not None and any(same_file(trace, given) for given in inputs):
-        findings.append(f"{trace}: --trace would replace an input of the replay")
-    if trace is not None and any(same_file(trace, path) for path in outputs):
-        findings.append(f"{trace}: --trace would replace a file of --output-dir")
+    for option, file in files.items():
+        if any(same_file(file, given) for given in inputs):
+            findings.append(f"{file}: {option} would replace an input of the replay")
+        if any(same_file(file, path) for path in outputs):
+            findings.append(f"{file}: {option} would replace a file of --output-dir")
+    findings += [
+        f"{file}: {option} would replace the file of {other}"
+        for (other, earlier), (option, file) in itertools.combinations(files.items(), 2)
+        if same_file(file, earlier)
+    ]
     if findings:
         raise InputError(*findings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.spec.paths import files_meant
 from messages.errors import InputError
 from messages.planner import PlannerConfig
 from messages.planner_report import Traffic
@@ -33,7 +33,11 @@ def load_windows(config: PlannerConfig, base_dir: Path) -> list[Traffic]:
         return []
     requests: list[PastRequest] = []
     is_mooncake = True
-    for path in _files(base_dir / config.load_predictor_warmup_trace):
+    given = base_dir / config.load_predictor_warmup_trace
+    paths = files_meant(given)
+    if not paths:
+        raise InputError(f"load_predictor_warmup_trace: {given}: no such file; expected a trace, a folder or a pattern")
+    for path in paths:
         for request, of_mooncake in _read(path):
             requests.append(request)
             is_mooncake = is_mooncake and of_mooncake
@@ -55,18 +59,6 @@ def _window(requests: list[PastRequest], interval_s: int) -> Traffic:
     count = len(requests)
     isl, osl = sum(request.isl for request in requests), sum(request.osl for request in requests)
     return Traffic(interval_s, float(count), isl / count if count else 0.0, osl / count if count else 0.0)
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        found = [entry for entry in path.iterdir() if entry.name.endswith((".jsonl", ".jsonl.gz"))]
-    elif path.is_file():
-        found = [path]
-    else:
-        found = [Path(name) for name in glob.glob(str(path))]
-    if not found:
-        raise InputError(f"load_predictor_warmup_trace: {path}: no such file; expected a trace, a folder or a pattern")
-    return sorted(found)
 
 
 def _read(path: Path) -> Iterator[tuple[PastRequest, bool]]:

@@ -7,7 +7,7 @@ import errno
 import io
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -21,9 +21,11 @@ from messages.report import ReplayReport
 SPEC_FILE = "resolved_spec.json"
 REPORT_FILE = "report.json"
 REQUESTS_FILE = "requests.jsonl"
+PARQUET_FILE = "requests.parquet"
 PLANNER_FILE = "planner.jsonl"
 TELEMETRY_FILE = "telemetry.jsonl"
-KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PLANNER_FILE, TELEMETRY_FILE, SPEC_FILE)
+HTML_FILE = "report.html"
+KNOWN_FILES = (REPORT_FILE, REQUESTS_FILE, PARQUET_FILE, PLANNER_FILE, TELEMETRY_FILE, SPEC_FILE, HTML_FILE)
 
 _MOST_LINKS = 40
 
@@ -35,10 +37,14 @@ def report_bytes(report: ReplayReport) -> bytes:
         content["routing"] = report.routing
     if report.planner is not None:
         content["planner"] = report.planner
+    if report.shortfalls:
+        content["shortfalls"] = report.shortfalls
+    if report.warnings:
+        content["warnings"] = report.warnings
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def _spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
+def spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
     """The content of `resolved_spec.json`: the complete document, which replays the run from that folder."""
     document = relocated(replayed.spec, replayed.base_dir, folder)
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
@@ -47,11 +53,13 @@ def _spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
 class OutputDirectory:
     """The folder of `--output-dir`: made ready, with its files open, before the run and filled after it.
 
+    known_files: names of all files that may be written; `overwrite` lets them, and no others, be replaced.
     Raises InputError where the folder cannot be used, or holds anything and `overwrite` is false.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool) -> None:
+    def __init__(self, path: Path, *, overwrite: bool, known_files: Sequence[str] = KNOWN_FILES) -> None:
         self.path = path
+        self._known_files = known_files
         self._created: list[Path] = []
         self._partials: dict[str, _Partial] = {}
         with contextlib.ExitStack() as undo:
@@ -64,24 +72,43 @@ class OutputDirectory:
                 raise InputError(f"{str(path)!r}: cannot be used as output directory: {error}") from None
             undo.pop_all()
 
-    def write(self, report: ReplayReport, replayed: LoadedSpec) -> list[Path]:
-        """Write the files of a run in place of earlier ones; return their paths. On an error nothing new is left."""
+    def write(
+        self, report: ReplayReport, replayed: LoadedSpec, *, parquet: bool = False, page: str | None = None
+    ) -> list[Path]:
+        """Write the files of a run, see `fill`.
+
+        parquet: write the records as columns too, for which pyarrow is needed.
+        page: the content of report.html, if there shall be one.
+        """
         try:
             contents = {REPORT_FILE: report_bytes(report)}
             if report.requests is not None:
                 contents[REQUESTS_FILE] = msgspec.json.Encoder().encode_lines(report.requests)
+            if report.requests is not None and parquet:
+                from actors.reporting.parquet import parquet_bytes
+
+                contents[PARQUET_FILE] = parquet_bytes(report.requests)
             if report.planner_ticks is not None:
                 contents[PLANNER_FILE] = msgspec.json.Encoder().encode_lines(report.planner_ticks)
             if report.telemetry is not None:
                 contents[TELEMETRY_FILE] = msgspec.json.Encoder().encode_lines(report.telemetry)
-            contents[SPEC_FILE] = _spec_bytes(replayed, self.path)
+            contents[SPEC_FILE] = spec_bytes(replayed, self.path)
+            if page is not None:
+                contents[HTML_FILE] = page.encode()
+            return self.fill(contents)
+        finally:
+            self._discard()
+
+    def fill(self, contents: Mapping[str, bytes]) -> list[Path]:
+        """Write files by name in place of all earlier ones; return their paths. On an error nothing new is left."""
+        try:
             for name, content in contents.items():
                 self._partials[name].file.write(content)
                 self._partials[name].file.close()
             for name in contents:
                 self._partials[name].keep()
             # Only now, so that whatever stops the run leaves the results of an earlier one.
-            for name in KNOWN_FILES:
+            for name in self._known_files:
                 if name not in contents:
                     (self.path / name).unlink(missing_ok=True)
         finally:
@@ -100,15 +127,15 @@ class OutputDirectory:
         if entries and not overwrite:
             raise InputError(
                 f"{self.path}: the output directory is not empty (it holds {entries[0]}); "
-                f"choose another or pass --overwrite to replace {', '.join(KNOWN_FILES)}"
+                f"choose another or pass --overwrite to replace {', '.join(self._known_files)}"
             )
-        for path in (self.path / name for name in KNOWN_FILES):
+        for path in (self.path / name for name in self._known_files):
             if os.path.lexists(path) and _is_special(path):
                 raise InputError(f"{path}: is not a regular file; remove it or choose another output directory")
         self._created = [] if self.path.is_dir() else [self.path]
         self._created += [parent for parent in self.path.parents if self._created and not parent.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in KNOWN_FILES:
+        for name in self._known_files:
             self._partials[name] = _Partial(self.path / name)
 
     def _discard(self) -> None:

@@ -74,7 +74,9 @@ def _union_faults(value: Any, expected: inspect.UnionType, path: str) -> list[st
         if chosen:
             return _struct_faults(value, chosen[0], path)
         return [_tag_fault(value, structs, path)]
-    nested = [member for member in members if isinstance(member, inspect.StructType | inspect.ListType)]
+    nested = [
+        member for member in members if isinstance(member, inspect.StructType | inspect.ListType | inspect.DictType)
+    ]
     if isinstance(value, dict | list) and (len(members) == 1 or nested):
         return find_faults(value, (nested or members)[0], path)
     if any(_fits(value, member) for member in members):

@@ -53,17 +53,20 @@ def load_spec(source: SpecSource, overrides: Sequence[str] = ()) -> LoadedSpec:
     return LoadedSpec(spec, base_dir)
 
 
-def examine_spec(source: SpecSource, overrides: Sequence[str] = ()) -> ExaminedSpec:
+def examine_spec(source: SpecSource, overrides: Sequence[str] = (), base_dir: Path | None = None) -> ExaminedSpec:
     """Do the work of `load_spec`, but return the findings, and the spec also where parts of it contradict each other.
+
+    base_dir: the folder that relative paths start from, where it is not that of the file.
 
     Raises InputError where there is no document at all.
     """
     if isinstance(source, str | Path):
-        label, base_dir = str(source), Path(source).parent
-        document = _read(Path(source), label)
+        label, own_dir = str(source), Path(source).parent
+        document = read_document(Path(source), label)
     else:
-        label, base_dir = "spec", Path()
+        label, own_dir = "spec", Path()
         document = _plain(source)
+    base_dir = own_dir if base_dir is None else base_dir
     apply_overrides(document, overrides)
     spec, findings = None, impossible_values(document)
     if not findings:
@@ -159,7 +162,8 @@ def _plain(source: Mapping[str, Any] | ReplaySpec) -> dict[str, Any]:
     return document
 
 
-def _read(path: Path, label: str) -> dict[str, Any]:
+def read_document(path: Path, label: str) -> dict[str, Any]:
+    """Read a JSON file that holds an object. Raises InputError that begins with the label."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

@@ -19,26 +19,19 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> None:
     findings = []
     for text in overrides:
         path, separator, value = text.partition("=")
-        keys = path.split(".")
-        if not separator or not all(keys):
+        if not separator or not all(path.split(".")):
             findings.append(f"--set {text}: expected PATH=VALUE, for example engine.rank.block_size=16")
             continue
-        problem = _assign(document, keys, _parse(value))
+        problem = set_value(document, path, _parse(value))
         if problem is not None:
             findings.append(f"--set {text}: {problem}")
     if findings:
         raise InputError(*findings)
 
 
-def _parse(value: str) -> Any:
-    try:
-        return json.loads(value, parse_float=read_float)
-    except (ValueError, RecursionError):
-        return value
-
-
-def _assign(document: dict[str, Any], keys: list[str], value: Any) -> str | None:
-    """Set the value; return what is wrong with the path, or None."""
+def set_value(document: dict[str, Any], path: str, value: Any) -> str | None:
+    """Set the value at a dotted path, in place; return what is wrong with the path, or None."""
+    keys = path.split(".")
     holder: Any = document
     for depth, key in enumerate(keys):
         last = depth == len(keys) - 1
@@ -61,3 +54,10 @@ def _assign(document: dict[str, Any], keys: list[str], value: Any) -> str | None
         else:
             return f"{where} holds {json.dumps(holder)[:60]}, which has no parts"
     return None
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value, parse_float=read_float)
+    except (ValueError, RecursionError):
+        return value

@@ -204,7 +204,8 @@ def forward_pass_ms(
     except Exception as error:
         raise ReplayError(
             f"aiconfigurator-core cannot time a pass of {prefill_count} prompts with {new_tokens} new and "
-            f"{known_tokens} known tokens beside {decode_count} decoding requests with {kv_tokens} tokens: {_reason(error)}"
+            f"{known_tokens} known tokens beside {decode_count} decoding requests with {kv_tokens} tokens: "
+            f"{_reason(error)}"
         ) from None
 
 

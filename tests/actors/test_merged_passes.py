@@ -196,7 +196,7 @@ def specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(spec=specs(("vllm", "vllm", "trtllm")), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
 def test_merged_equals_stepped(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     _assert_merged_equals_stepped(spec, trace, policy)
@@ -228,13 +228,13 @@ def two_pool_specs(draw: st.DrawFn, backends: tuple[str, ...]) -> dict[str, Any]
     return {**spec, "topology": topology, "engine": {"prefill": prefill, "decode": decode}}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(spec=two_pool_specs(("vllm", "trtllm")), trace=traces(), policy=st.sampled_from(("of the spec", "KV router")))
 def test_merged_equals_stepped_on_two_pools(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     _assert_merged_equals_stepped(spec, trace, policy)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(spec=two_pool_specs(("sglang",)), trace=traces(), policy=st.sampled_from(("of the spec", "KV router")))
 def test_merged_equals_stepped_on_two_pools_with_sglang(
     spec: dict[str, Any], trace: list[dict[str, Any]], policy: str
@@ -242,7 +242,7 @@ def test_merged_equals_stepped_on_two_pools_with_sglang(
     _assert_merged_equals_stepped(spec, trace, policy)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(spec=specs(("sglang",)), trace=traces(), policy=st.sampled_from(sorted(POLICIES)))
 def test_merged_equals_stepped_with_sglang(spec: dict[str, Any], trace: list[dict[str, Any]], policy: str) -> None:
     _assert_merged_equals_stepped(spec, trace, policy)

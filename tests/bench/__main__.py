@@ -1,6 +1,7 @@
 """Time our command against the reference, whole processes in turn on this machine.
 
-    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.bench [--runs N] [--only TEXT] [--growth] [--step-times]
+    AISIM_SHARED=DIR AISIM_REFERENCE=PYTHON python -m tests.bench [--runs N] [--only TEXT] [--timeline]
+    python -m tests.bench --growth | --step-times [--runs N]
 
 Both make a record per request; ours writes them, the reference's synthetic entry only returns them. Prints the
 medians, and the median ratio of the pairs. AISIM_SHARED names the folder with the traces, AISIM_REFERENCE a Python that
@@ -60,12 +61,16 @@ def run_process(command: list[str]) -> Usage:
     return Usage(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000.0)
 
 
-def measure(workload: Workload, runs: int, reference: str | None, folder: Path) -> tuple[list[Usage], list[Usage]]:
+def measure(
+    workload: Workload, runs: int, reference: str | None, folder: Path, *, timeline: bool = False
+) -> tuple[list[Usage], list[Usage]]:
     """Run ours and the reference in turn, after one uncounted run of each."""
     spec = folder / "spec.json"
     spec.write_text(json.dumps(workload.spec))
     output = str(folder / "out")
     ours = [sys.executable, "-m", "actors.cli", "replay", str(spec), "--output-dir", output, "--overwrite", "--quiet"]
+    if timeline:
+        ours += ["--timeline", str(folder / "timeline.json")]
     rows = str(folder / "rows.jsonl")
     theirs = [reference, "-c", _REFERENCE, json.dumps(workload.case), rows] if reference is not None else None
     measured: tuple[list[Usage], list[Usage]] = ([], [])
@@ -81,6 +86,7 @@ def measure(workload: Workload, runs: int, reference: str | None, folder: Path) 
 def main(
     runs: Annotated[int, typer.Option(help="Counted runs of each.")] = 5,
     only: Annotated[str, typer.Option(help="Only workloads whose name contains this.")] = "",
+    timeline: Annotated[bool, typer.Option("--timeline", help="Have ours write a timeline too.")] = False,
     growth_only: Annotated[bool, typer.Option("--growth", help="Time ours as requests and workers grow.")] = False,
     step_times_only: Annotated[
         bool, typer.Option("--step-times", help="Time ours with step times of aiconfigurator-core.")
@@ -102,9 +108,8 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         for workload in chosen:
             if only in workload.name:
-                table.add_row(
-                    workload.name, *_row(workload, *measure(workload, runs, reference, Path(name)), Path(name))
-                )
+                measured = measure(workload, runs, reference, Path(name), timeline=timeline)
+                table.add_row(workload.name, *_row(workload, *measured, Path(name)))
     Console(width=150).print(table)
 
 

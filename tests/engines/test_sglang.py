@@ -103,9 +103,9 @@ def test_retraction_takes_the_request_with_the_fewest_tokens(merge: bool) -> Non
     retracted: RankOutputs | None = None
     while retracted is None:
         now_ms, outputs = one_pass(engine, now_ms)
-        retracted = outputs if outputs.preemptions else None
+        retracted = outputs if outputs.preempted else None
     assert now_ms == 10.0 + 4.0 + 1.0
-    assert (retracted.preemptions, retracted.paused, retracted.resumed) == (1, (0,), ())
+    assert (retracted.preempted, retracted.paused, retracted.resumed) == ((0,), (0,), ())
     while engine.has_work:
         now_ms, outputs = one_pass(engine, now_ms)
         if outputs.admissions:
@@ -122,7 +122,7 @@ def test_first_tokens_without_pages_come_later(merge: bool) -> None:
     _, outputs = one_pass(engine)
     assert (outputs.resumed, outputs.first_tokens, len(outputs.admissions)) == ((), (), 2)
     _, outputs = one_pass(engine, 10.0)
-    assert (outputs.resumed, outputs.paused, outputs.first_tokens, outputs.preemptions) == ((1,), (), (1,), 1)
+    assert (outputs.resumed, outputs.paused, outputs.first_tokens, outputs.preempted) == ((1,), (), (1,), (0,))
 
 
 def test_rounds_without_prefill_pass_at_once_where_nobody_decodes() -> None:

@@ -85,7 +85,7 @@ def test_preempted_requests_are_queued_decodes() -> None:
     now_ms = 0.0
     while True:
         now_ms, outputs = one_pass(engine, now_ms)
-        if outputs.preemptions:
+        if outputs.preempted:
             break
     assert outputs.metrics is not None
     assert (outputs.metrics.num_queued_prefill, outputs.metrics.num_queued_decode) == (0, 1)

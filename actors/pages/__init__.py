@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: templates, charts as inline SVG, and the pages made of them."""

@@ -1,0 +1,1 @@
+"""The timeline of a run: a file in Chrome's trace event format, for Perfetto."""
