@@ -17,6 +17,11 @@ from actors.commands.options import Overrides, same_file
 
 if TYPE_CHECKING:
     from actors.spec.loading import LoadedSpec
+    from messages.calibration import CalibrationReport
+
+
+_LARGE_ERROR_PERCENT = 3.0
+"""Typical error from which on something else than step times is likely to be wrong."""
 
 
 class Format(StrEnum):
@@ -78,7 +83,7 @@ def calibrate_timing(
         if output is not None and file is not None:
             file.write(timing_document(loaded, report, output.parent).decode())
     if not quiet:
-        for warning in _warnings(loaded):
+        for warning in _warnings(loaded, report):
             say("warning", warning)
     if json_output:
         import msgspec
@@ -94,10 +99,17 @@ def calibrate_timing(
     return SUCCESS
 
 
-def _warnings(loaded: LoadedSpec) -> list[str]:
+def _warnings(loaded: LoadedSpec, report: CalibrationReport) -> list[str]:
     from actors.workload.loading import load_workload
 
-    return load_workload(*loaded).warnings
+    warnings = list(load_workload(*loaded).warnings)
+    error = next(candidate.fit_error_percent for candidate in report.candidates if candidate.chosen)
+    if error > _LARGE_ERROR_PERCENT:
+        warnings.append(
+            f"the fitted rows still have a typical error of {error:.1f} %: the spec may not describe the engine that "
+            "was measured; compare max_num_seqs, max_num_batched_tokens, num_gpu_blocks, prefix caching and arrivals"
+        )
+    return warnings
 
 
 @contextlib.contextmanager

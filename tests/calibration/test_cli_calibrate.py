@@ -99,6 +99,14 @@ def test_rows_that_failed_are_left_out_and_counted(
     assert "Arrivals: as the spec says" in out
 
 
+def test_a_spec_of_another_engine_is_suspected(spec: Path, measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["calibrate", str(spec), "--measured", str(measured), "--set", "engine.rank.max_num_seqs=64"]
+    assert main(arguments) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("warning: the fitted rows still have a typical error of ")
+    assert "compare max_num_seqs, max_num_batched_tokens" in error
+
+
 def test_lengths_have_to_agree(spec: Path, measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = rows_of(measured)
     rows[4]["output_length"] += 1
