@@ -17,8 +17,8 @@ Flags = NDArray[np.bool_]
 STATISTICS = {"mean": None, "p50": 50, "p90": 90, "p99": 99}
 """Name and percentile; a percentile is an element of the sample, as in the report of a replay."""
 
-_FITTED_BANDS = ((0.4, 0.6), (0.85, 0.95), (0.97, 1.0))
-"""Parts of the sorted sample whose means stand for p50, p90 and p99 in the fit: single elements are left to chance."""
+_FITTED_BANDS = ((0.45, 0.55), (0.87, 0.93), (0.98, 1.0))
+"""Parts of the sorted sample whose geometric means stand for p50, p90 and p99 in the fit: single elements are left to chance."""
 
 _LARGE_PERCENT = 10.0
 """Errors count by their square up to about this size, and linearly beyond."""
@@ -101,8 +101,8 @@ def chance_error(measured: Latencies, simulated: Latencies, rows: Flags) -> floa
 
 
 def _summary(sample: Floats) -> Floats:
-    ordered = np.sort(sample).tolist()
+    ordered = np.log(np.maximum(np.sort(sample), 1e-9)).tolist()
     count = len(ordered)
-    bands = [(0.0, 1.0), *_FITTED_BANDS]
-    parts = [ordered[math.floor(low * count) : max(math.ceil(high * count), 1)] for low, high in bands]
-    return np.array([math.fsum(part) / len(part) for part in parts])
+    parts = [ordered[math.floor(low * count) : max(math.ceil(high * count), 1)] for low, high in _FITTED_BANDS]
+    mean = math.fsum(sample.tolist()) / count
+    return np.array([mean, *(math.exp(math.fsum(part) / len(part)) for part in parts)])

@@ -42,7 +42,7 @@ def test_a_scale_of_its_own_for_prompts_is_found(tmp_path: Path) -> None:
     assert "prefill_scale" in report.parameters
     assert report.adjust.prefill_scale == pytest.approx(1.8, rel=0.05)
     assert report.adjust.decode_scale == pytest.approx(0.9, rel=0.02)
-    assert_close(report, 3.0)
+    assert_close(report, 5.0)
 
 
 def test_time_between_arrival_and_queue_is_found(tmp_path: Path) -> None:
