@@ -18,7 +18,7 @@ STATISTICS = {"mean": None, "p50": 50, "p90": 90, "p99": 99}
 """Name and percentile; a percentile is an element of the sample, as in the report of a replay."""
 
 _FITTED_BANDS = ((0.45, 0.55), (0.87, 0.93), (0.98, 1.0))
-"""Parts of the sorted sample whose geometric means stand for p50, p90 and p99 in the fit: single elements are left to chance."""
+"""Parts of a sorted sample whose geometric means stand for p50, p90 and p99 in the fit; single elements are chance."""
 
 _LARGE_PERCENT = 10.0
 """Errors count by their square up to about this size, and linearly beyond."""
