@@ -28,11 +28,12 @@ from actors.scaler import Scaler, ScalingPolicy
 from actors.worker import Worker
 from actors.workload.client import Client
 from actors.workload.loading import load_workload
+from actors.workload.source import Workload
 from engines.engine import EngineOptions, Role
 from engines.schedulers import build_engine
 from engines.timing.adjusted import model_warnings
 from engines.timing.durations import Durations
-from engines.timing.model import AnyTimingModel, build_timing
+from engines.timing.model import AnyTimingModel, build_timing, request_overhead_ms
 from messages.envelope import Envelope, Phase
 from messages.errors import InputError, PolicyError
 from messages.kv_router import KvRouterConfig
@@ -70,6 +71,7 @@ def run(
     observe: Callable[[Envelope], None] | None = None,
     timeline: Timeline | None = None,
     progress: Callable[[Progress], None] | None = None,
+    workload: Workload | None = None,
 ) -> ReplayReport:
     """Replay a spec.
 
@@ -81,6 +83,7 @@ def run(
     planner_bootstrap: tells a planner with target sla how long passes take.
     observe: called with every delivered message, in order.
     timeline: sees every delivered message too, and what ranks hold; results are the same.
+    workload: what to replay instead of the workload that the spec names.
 
     Raises:
         Exception: whatever a scaling policy raises.
@@ -95,7 +98,8 @@ def run(
         from actors.planner.build import build_scaling_policy
 
         scaling_policy = build_scaling_policy(spec, base_dir, planner_bootstrap)
-    workload = load_workload(spec, base_dir)
+    if workload is None:
+        workload = load_workload(spec, base_dir)
     options = EngineOptions(
         merge_passes=not step,
         horizon_ms=spec.max_sim_time_ms,
@@ -124,7 +128,14 @@ def run(
     )
     with _actors(runtime, coordinator) as start:
         policies = _Policies(spec, base_dir, placement)
-        start(CLIENT, Client, workload, disaggregated=isinstance(topology, DisaggregatedTopology))
+        start(
+            CLIENT,
+            Client,
+            workload,
+            disaggregated=isinstance(topology, DisaggregatedTopology),
+            # Requests enter where their prompts are built.
+            overhead_ms=request_overhead_ms(spec.ranks[0].timing_model, base_dir),
+        )
         cluster = _Cluster(start, coordinator, options, base_dir, pools, tell_gauges=timeline is not None)
         prefill_gpus = 0
         if isinstance(topology, DisaggregatedTopology):

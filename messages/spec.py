@@ -46,11 +46,14 @@ class Adjustment(Strict, frozen=True):
 
     A pass takes `pass_overhead_ms + decode_scale * decode + prefill_scale * (whole - decode)`, where `decode` is the
     time of its decoding requests alone and `whole` that of all of it.
+
+    request_overhead_ms: what passes between the arrival of a request and its entry into the cluster.
     """
 
     prefill_scale: AbovePositive = 1.0
     decode_scale: AbovePositive = 1.0
     pass_overhead_ms: NonNegative = 0.0
+    request_overhead_ms: NonNegative = 0.0
 
 
 class PolynomialTiming(Strict, tag_field="type", tag="polynomial", frozen=True):
@@ -64,6 +67,7 @@ class FixedTiming(Strict, tag_field="type", tag="fixed", frozen=True):
 
     prefill_ms: NonNegative
     decode_ms: NonNegative
+    adjust: Adjustment | None = None
 
 
 def _check_path(path: str) -> None:
@@ -86,6 +90,7 @@ class ExternalTiming(Strict, tag_field="type", tag="external", frozen=True):
 
     provider: Literal["dynamo_profile"]
     config: ProfileConfig
+    adjust: Adjustment | None = None
 
 
 class AiconfiguratorTiming(Strict, tag_field="type", tag="aiconfigurator", frozen=True):

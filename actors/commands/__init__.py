@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from actors.cli import PROGRAM, SUCCESS
+from actors.commands.calibrate import calibrate_timing
 from actors.commands.check import print_schema, validate_spec
 from actors.commands.compare import compare_runs
 from actors.commands.examples import show_examples
@@ -28,6 +29,7 @@ app.command("compare")(compare_runs)
 app.command("report")(report_directory)
 app.command("sweep")(sweep_spec)
 app.command("validate")(validate_spec)
+app.command("calibrate")(calibrate_timing)
 app.command("examples")(show_examples)
 app.command("schema")(print_schema)
 app.add_typer(timing_app, name="timing")

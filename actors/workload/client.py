@@ -13,10 +13,14 @@ from messages.requests import PlaceRequest, ReleaseArrivals, RequestArrived
 
 
 class Client(SimActor):
-    """Plays a workload in open or closed loop. Wakes itself by `ReleaseArrivals` in the admission phase."""
+    """Plays a workload in open or closed loop. Wakes itself by `ReleaseArrivals` in the admission phase.
 
-    def __init__(self, workload: Workload, *, disaggregated: bool = False) -> None:
+    overhead_ms: time between the arrival of a request and its entry into the cluster.
+    """
+
+    def __init__(self, workload: Workload, *, disaggregated: bool = False, overhead_ms: float = 0.0) -> None:
         super().__init__()
+        self._overhead_ms = overhead_ms
         self._disaggregated = disaggregated
         self._driver = SessionDriver(workload)
         self._arrived = 0
@@ -40,10 +44,11 @@ class Client(SimActor):
                 metadata=turn.metadata,
             )
             outbox.append(Outgoing(COLLECTOR, arrived))
+            enters_at_ms = envelope.at_ms + self._overhead_ms if self._overhead_ms else None
             if self._disaggregated:
-                outbox.append(Outgoing(HANDOFF, HandoffRequest(release.request)))
+                outbox.append(Outgoing(HANDOFF, HandoffRequest(release.request), enters_at_ms, Phase.ADMISSION))
             else:
-                outbox.append(Outgoing(AGGREGATED.router, PlaceRequest(release.request)))
+                outbox.append(Outgoing(AGGREGATED.router, PlaceRequest(release.request), enters_at_ms, Phase.ADMISSION))
             self._arrived += 1
         return self._reply(outbox, envelope)
 

@@ -69,9 +69,9 @@ def build_timing(model: spec.TimingModel, base_dir: Path) -> AnyTimingModel:
         InputError: a file cannot be read or does not hold what is documented, or a package is not installed.
     """
     if isinstance(model, spec.FixedTiming):
-        return FixedModel(model.prefill_ms, model.decode_ms)
+        return _adjusted(FixedModel(model.prefill_ms, model.decode_ms), model.adjust)
     if isinstance(model, spec.ExternalTiming):
-        return ProfileModel.load(base_dir / model.config.path)
+        return _adjusted(ProfileModel.load(base_dir / model.config.path), model.adjust)
     if isinstance(model, spec.AiconfiguratorTiming):
         from engines.timing.aiconfigurator import AiconfiguratorModel
 
@@ -83,6 +83,16 @@ def build_timing(model: spec.TimingModel, base_dir: Path) -> AnyTimingModel:
         calibration = read_calibration(path)
         return _adjusted(build_timing(calibration.timing_model, path.parent), calibration.adjust)
     return _adjusted(PolynomialModel(), model.adjust)
+
+
+def request_overhead_ms(model: spec.TimingModel, base_dir: Path) -> float:
+    """What the adjustment of a timing model adds between the arrival of a request and its entry into the cluster.
+
+    Raises InputError where the calibration that the spec names cannot be read.
+    """
+    if isinstance(model, spec.CalibratedTiming):
+        return read_calibration(base_dir / model.path).adjust.request_overhead_ms
+    return model.adjust.request_overhead_ms if model.adjust is not None else 0.0
 
 
 def _adjusted(model: AnyTimingModel, adjustment: spec.Adjustment | None) -> AnyTimingModel:
