@@ -75,7 +75,7 @@ def replay_spec(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no table, progress or warnings.")] = False,
 ) -> int:
     """Replay a workload and report when every token came out."""
-    from actors.reporting.writers import KNOWN_FILES, OutputDirectory, partial_file
+    from actors.reporting.writers import KNOWN_FILES, OutputDirectory, partial_file, spec_bytes
     from actors.spec.loading import load_spec
     from actors.spec.paths import input_files
     from actors.timeline.files import check_timeline, timeline_file
@@ -95,6 +95,8 @@ def replay_spec(
     files = {option: path for option, path in (("--trace", trace), ("--timeline", timeline)) if path is not None}
     _protect_inputs([document, *input_files(loaded.spec, loaded.base_dir)], outputs, files)
 
+    if output_dir is not None:
+        spec_bytes(loaded, output_dir)  # what cannot be written shall be known before the run
     if not quiet:
         _tell_capacities(loaded)
 

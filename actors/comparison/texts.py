@@ -91,10 +91,15 @@ def value_text(value: Any, *, missing: bool = False, most: int | None = _VALUE_L
 
 
 def request_text(request: ChangedRequest) -> str:
-    """Write the name of a request, with its turn where it is one of a session."""
+    """Write the name of a request on one line, with its turn where it is one of a session."""
     if request.session_id is None:
-        return request.request_id
-    return f"{request.request_id} ({request.session_id}, turn {request.turn_index})"
+        return _printable(request.request_id)
+    return f"{_printable(request.request_id)} ({_printable(request.session_id)}, turn {request.turn_index})"
+
+
+def _printable(text: str) -> str:
+    """A text in which control characters, which a terminal would obey, are told as escapes."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _decimals(metric: Metric) -> int:

@@ -45,9 +45,17 @@ def report_bytes(report: ReplayReport) -> bytes:
 
 
 def spec_bytes(replayed: LoadedSpec, folder: Path) -> bytes:
-    """The content of `resolved_spec.json`: the complete document, which replays the run from that folder."""
+    """The content of `resolved_spec.json`: the complete document, which replays the run from that folder.
+
+    Raises InputError where a file of the replay has no name that JSON can hold.
+    """
     document = relocated(replayed.spec, replayed.base_dir, folder)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    try:
+        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{error.object!a}: is not UTF-8, so that {SPEC_FILE} cannot name it; rename it to use --output-dir"
+        ) from None
 
 
 class OutputDirectory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.comparison.join import join_requests, matching
+from actors.comparison.texts import request_text
 from messages.comparison import ChangedRequest, Join, RequestDifferences
 from messages.report import RequestRecord
 from tests.compare.conftest import record
@@ -107,3 +108,7 @@ def test_nothing_in_common() -> None:
     join = joined([record("a")], [])
     assert (join.matched, join.only_first, join.only_other) == (0, 1, 0)
     assert [one.requests for one in join.differences] == [0, 0, 0]
+
+
+def test_control_characters_of_names_are_told() -> None:
+    assert request_text(ChangedRequest("a\x1b[2Jé\n", "s\t1", 0, 1.0, 2.0, 1.0)) == r"a\x1b[2Jé\n (s\t1, turn 0)"

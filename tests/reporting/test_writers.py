@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from actors.reporting.report import build_report
-from actors.reporting.writers import OutputDirectory, partial_file, report_bytes
+from actors.reporting.writers import OutputDirectory, partial_file, report_bytes, spec_bytes
 from actors.spec.loading import load_spec
 from messages.errors import InputError
 from messages.report import ReplayReport
 
 Make = Callable[..., Any]
 
-REPLAYED = load_spec({"topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}, "requests": []})
+REPLAYED_DOCUMENT = {"topology": {"kind": "aggregated", "workers": {"initial_workers": 2}}}
+REPLAYED = load_spec({**REPLAYED_DOCUMENT, "requests": []})
 
 
 @pytest.fixture
@@ -225,3 +226,10 @@ def test_the_name_of_an_open_file_stands_for_what_is_open(tmp_path: Path) -> Non
     assert (tmp_path / "log.jsonl").read_text() == "one\n"
     assert (tmp_path / "log.jsonl").stat().st_ino == before
     assert (tmp_path / "link").is_symlink()
+
+
+def test_a_name_that_is_no_text_is_told_before_it_is_written(tmp_path: Path) -> None:
+    spec = {**REPLAYED_DOCUMENT, "workload": {"kind": "trace", "path": "trace.jsonl"}}
+    home = tmp_path / os.fsdecode(b"n\xfe")
+    with pytest.raises(InputError, match=r"\\udcfe/trace.jsonl': is not UTF-8, so that resolved_spec.json cannot"):
+        spec_bytes(load_spec(spec)._replace(base_dir=home), tmp_path)
