@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from actors.calibration.joining import (
 from actors.calibration.measured import read_measured, skipped_counts
 from actors.calibration.statistics import Flags, Latencies, chance_error, compare, part_errors, typical_error
 from actors.spec.loading import LoadedSpec
+from actors.spec.paths import path_from
 from actors.system import run
 from actors.workload.loading import load_workload
 from actors.workload.source import Turn
@@ -141,12 +141,8 @@ def _relocated(model: BasicTimingModel, base_dir: Path, folder: Path) -> dict[st
     """A timing model as it reads in another folder."""
     document: dict[str, Any] = msgspec.to_builtins(model)
     holder = document.get("config", document)
-    if "path" in holder and not Path(holder["path"]).is_absolute():
-        target = os.path.realpath(base_dir / holder["path"])
-        try:
-            holder["path"] = Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
-        except ValueError:  # no way from here to there, as between drives
-            holder["path"] = target
+    if "path" in holder:
+        holder["path"] = path_from(folder, base_dir, holder["path"])
     return {name: value for name, value in document.items() if value is not None}
 
 

@@ -46,18 +46,19 @@ def files_meant(path: Path) -> list[Path]:
 
 def relocated(spec: ReplaySpec, base_dir: Path, folder: Path) -> dict[str, Any]:
     """Return the complete document, defaults included, as it reads in another folder: with its paths from there."""
+    return with_paths(msgspec.to_builtins(spec), lambda path: path_from(folder, base_dir, path))
 
-    def from_there(path: str) -> str:
-        if Path(path).is_absolute():
-            return path
-        target = os.path.realpath(base_dir / path)
-        # Without a way from here to there, as between drives, the path stands for itself.
-        try:
-            return Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
-        except ValueError:
-            return target
 
-    return with_paths(msgspec.to_builtins(spec), from_there)
+def path_from(folder: Path, base_dir: Path, path: str) -> str:
+    """Return a path that starts from `base_dir` as one that starts from `folder`; an absolute one stays as it is."""
+    if Path(path).is_absolute():
+        return path
+    target = os.path.realpath(base_dir / path)
+    # Without a way from here to there, as between drives, the path stands for itself.
+    try:
+        return Path(os.path.relpath(target, os.path.realpath(folder))).as_posix()
+    except ValueError:
+        return target
 
 
 def with_real_paths(document: Mapping[str, Any], base_dir: Path) -> dict[str, Any]:
