@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import json
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,6 +130,9 @@ def _number(cell: str) -> int | float | str | None:
     """What a cell holds, the text itself where that is no number."""
     if not cell:
         return None
+    # Python would also take 1_000 and digits of other scripts, which are more likely to be slips.
+    if "_" in cell or not cell.isascii():
+        return cell
     for convert in (int, float):
         try:
             return convert(cell)
@@ -146,7 +149,7 @@ def _faults(row: Mapping[str, Any]) -> list[str]:
         if value is not None and not (type(value) is int and 0 <= value < 2**53):
             faults.append(f"column {name}: expected an integer >= 0, got {_shown(value)}")
     time_ms = row.get("ms")
-    if isinstance(time_ms, bool) or not (isinstance(time_ms, int | float) and 0.0 < time_ms < math.inf):
+    if isinstance(time_ms, bool) or not (isinstance(time_ms, int | float) and 0.0 < time_ms <= sys.float_info.max):
         faults.append(f"column ms: expected a number > 0, got {_shown(time_ms)}")
     if faults:
         return faults

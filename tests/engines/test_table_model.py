@@ -123,6 +123,8 @@ def test_what_is_beyond_the_table_is_told(model: TableModel) -> None:
         (",7,1,9,1", ":12: column prefill_kv_tokens: without prefill_tokens there are none, got 7"),
         (",,3,2,1", ":12: column decode_kv_tokens: 3 requests hold at least 3 tokens, got 2"),
         ("9,,,2,1", ":12: column decode_kv_tokens: without decode_requests there are none, got 2"),
+        ("1_00,0,,,10", ':12: column prefill_tokens: expected an integer >= 0, got "1_00"'),
+        ("100,0,,,\uff11\uff10", ':12: column ms: expected a number > 0, got "\\uff11\\uff10"'),
         ("1,2,3", ":12: has 3 cells; the header has 5"),
     ],
 )
@@ -150,6 +152,11 @@ def test_a_bad_row_is_named(row: str, finding: str, tmp_path: Path) -> None:
         ("t.json", '{"passes": [7]}', ": passes[0]: expected an object, got 7"),
         ("t.json", '{"passes": [{"ms": 1, "x": 2}]}', ': passes[0]: unknown column "x"; allowed: prefill_tokens'),
         ("t.json", '{"passes": [{"ms": true, "prefill_tokens": 2}]}', ": passes[0]: column ms: expected a number > 0"),
+        (
+            "t.json",
+            f'{{"passes": [{{"ms": 1{"0" * 400}, "prefill_tokens": 2}}]}}',
+            ": passes[0]: column ms: expected a number > 0",
+        ),
     ],
 )
 def test_a_bad_file_is_refused(name: str, text: str, finding: str, tmp_path: Path) -> None:
