@@ -84,15 +84,13 @@ def require_package() -> None:
 
 
 def known_models() -> list[str]:
-    """The names of the models whose configuration comes with the package; of others it would try a download."""
+    """The names of the models that the package knows and brings the configuration of; of others it tries a download."""
     require_package()
     suffix = "_config.json"
     files = [entry.name for entry in (resources.files(_PACKAGE) / "model_configs").iterdir()]
-    return sorted(
-        name.removesuffix(suffix).replace("--", "/")
-        for name in files
-        if name.endswith(suffix) and not name.endswith("_hf_quant" + suffix)
-    )
+    bundled = {name.removesuffix(suffix).replace("--", "/") for name in files if name.endswith(suffix)}
+    # Some configurations lie there without the package looking at them.
+    return sorted(bundled & _sdk("common").DefaultHFModels)
 
 
 def resolve_model(name: str) -> str:

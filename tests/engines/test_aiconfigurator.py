@@ -94,6 +94,7 @@ def test_every_bundled_name_stands_for_itself() -> None:
     [
         ({"model": "Qwen/Qwen3-33B"}, 'model: aiconfigurator-core has no model "Qwen/Qwen3-33B"; did you mean "Qwen/'),
         ({"model": "my-org/secret"}, 'model: aiconfigurator-core has no model "my-org/secret"; '),
+        ({"model": "mistralai/Mixtral-8x7B-v0.1"}, "model: aiconfigurator-core has no model "),
         ({"system": "h100_sxn"}, 'system: aiconfigurator-core has no system "h100_sxn"; did you mean "h100_sxm"?'),
         ({"system": "l4"}, "system: aiconfigurator-core has no data of vllm on l4; choose "),
         ({"backend_version": "0.1.0"}, 'backend_version: no data of vllm "0.1.0" on h100_sxm; available: '),
