@@ -20,6 +20,9 @@ Time = Annotated[float, Meta(ge=0.0)]
 
 MEASURED, AIPERF, VLLM_BENCH = "measured", "aiperf", "vllm-bench"
 
+_LONGEST_MS = 1e12
+"""What no request takes, some thirty years: such a row mixes clocks or units."""
+
 _TO_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3}
 
 
@@ -59,10 +62,11 @@ def _recognised(text: bytes) -> str:
         row = json.loads(first)
     except (ValueError, RecursionError):
         # A single document spread over lines; malformed rows are told by the reader of rows.
-        return VLLM_BENCH if b'"ttfts"' in text else MEASURED
+        return VLLM_BENCH if b'"ttfts"' in text or b'"mean_ttft_ms"' in text else MEASURED
     if isinstance(row, dict) and "metrics" in row:
         return AIPERF
-    return VLLM_BENCH if isinstance(row, dict) and "ttfts" in row else MEASURED
+    # Without --save-detailed the lists are missing, which its reader tells.
+    return VLLM_BENCH if isinstance(row, dict) and ("ttfts" in row or "mean_ttft_ms" in row) else MEASURED
 
 
 # Our own rows, and requests.jsonl of a replay
@@ -221,7 +225,8 @@ def _vllm_bench(path: Path, text: bytes) -> list[MeasuredRequest]:
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         several = "; a file of several results (--append-result) has to be split" if text.count(b'"ttfts"') > 1 else ""
-        raise InputError(f"{path}: JSON is malformed: {error}{several}") from None
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise InputError(f"{path}: JSON is malformed: {reason}{several}") from None
     count = len(result.ttfts)
     for name in ("itls", "output_lens", "input_lens", "start_times", "errors"):
         entries = getattr(result, name)
@@ -269,9 +274,11 @@ def _skipped(request: MeasuredRequest, reason: str) -> MeasuredRequest:
 
 
 def _with_times(request: MeasuredRequest, ttft_ms: float, e2e_ms: float) -> MeasuredRequest:
-    if not 0.0 < ttft_ms < math.inf:
+    if not ttft_ms > 0.0:
         raise RowError(f"the first token came {ttft_ms:g} ms after the arrival; expected a time above 0")
-    if not ttft_ms <= e2e_ms < math.inf:
+    if e2e_ms > _LONGEST_MS:
+        raise RowError(f"the last token came {e2e_ms:g} ms after the arrival; expected at most {_LONGEST_MS:g}")
+    if not ttft_ms <= e2e_ms:
         raise RowError(f"the last token came {e2e_ms:g} ms after the arrival, before the first at {ttft_ms:g} ms")
     return msgspec.structs.replace(request, ttft_ms=ttft_ms, e2e_ms=e2e_ms)
 

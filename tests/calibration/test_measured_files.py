@@ -143,6 +143,11 @@ BENCH_WITHOUT_STARTS = dict(BENCH)
         ({**OWN, "first_token_ms": 5.0}, "1: the first token came 0 ms after the arrival; expected a time above 0"),
         ({**OWN, "last_token_ms": 10.0}, "1: the last token came 5 ms after the arrival, before the first at 20 ms"),
         ({"row": 0, "queued_ms": 1.0, "last_token_ms": 4.0}, "1: first_token_ms: missing"),
+        ({**OWN, "last_token_ms": 1e300}, "1: the last token came 1e+300 ms after the arrival; expected at most "),
+        (
+            {**OWN, "queued_ms": 1e300, "first_token_ms": 2e300, "last_token_ms": 3e300},
+            "1: the last token came 2e+300 ms after the arrival; expected at most ",
+        ),
         ({"row": 0, "first_token_ms": 1.0, "last_token_ms": 4.0}, "1: queued_ms: missing"),
         ({**OWN, "row": -1}, "1: row: expected an integer >= 0, got -1"),
         (record(0, 0.0, metrics={"time_to_first_token": {"value": 2, "unit": "weeks"}}), "1: metrics.time_to_first_"),
@@ -159,7 +164,18 @@ def test_bad_results_of_vllm_bench_are_told(tmp_path: Path) -> None:
     assert finding(whole(tmp_path, {**BENCH, "itls": []})) == "itls: expected 3 entries, as in ttfts, got 0"
     path = tmp_path / "two.json"
     path.write_text(json.dumps(BENCH) + "\n" + json.dumps(BENCH) + "\n")
-    assert "a file of several results (--append-result) has to be split" in finding(path)
+    text = finding(path)
+    assert text.endswith("a file of several results (--append-result) has to be split")
+    assert text.count("JSON is malformed") == 1
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_result_of_vllm_bench_without_details_is_known_as_one(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({"backend": "vllm", "completed": 300, "mean_ttft_ms": 7.5}, indent=indent))
+    assert finding(path) == (
+        "Object missing required field `ttfts`; expected the result of vllm bench serve --save-result --save-detailed"
+    )
 
 
 def test_a_file_without_requests_is_told(tmp_path: Path) -> None:
