@@ -28,6 +28,7 @@ class Surface:
             curves.setdefault(y, []).append((x, time_ms))
         self._ys = list(curves)
         self._curves = [_Curve(*zip(*curve, strict=True)) for curve in curves.values()]
+        self._several = [index for index, curve in enumerate(self._curves) if curve.points > 1]
         self._models = [self._model(index) for index in range(len(self._ys))]
         self.y_range = (self._ys[0], self._ys[-1])
         xs = [x for _, x in points]
@@ -62,10 +63,9 @@ class Surface:
 
     def _model(self, index: int) -> int | None:
         """The curve that one of a single point rises as, if it is one and there is any."""
-        several = [other for other, curve in enumerate(self._curves) if curve.points > 1]
-        if self._curves[index].points > 1 or not several:
+        if self._curves[index].points > 1 or not self._several:
             return None
-        return min(several, key=lambda other: abs(self._ys[other] - self._ys[index]))
+        return min(self._several, key=lambda other: abs(self._ys[other] - self._ys[index]))
 
 
 class _Curve:
