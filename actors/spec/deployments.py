@@ -84,20 +84,26 @@ def capacity_text(rank: RankSpec, timing: AiconfiguratorTiming) -> str:
 
 
 def capacity_notes(spec: ReplaySpec, base_dir: Path) -> list[str]:
-    """The arithmetic behind each `num_gpu_blocks` of a complete document that is what the memory holds."""
-    notes: list[str] = []
-    for rank in spec.ranks:
-        timing = deployed_timing(rank, base_dir) if isinstance(rank.timing_model, DEPLOYED) else None
-        if timing is None:
-            continue
-        try:
-            computed = capacity_of(rank, timing).tokens // rank.tokens_per_block
-        except InputError:
-            continue  # the number was given, since there is none
-        text = capacity_text(rank, timing)
-        if computed == rank.num_gpu_blocks and text not in notes:
-            notes.append(text)
-    return notes
+    """The arithmetic behind each `num_gpu_blocks` of a complete document that is what the memory holds.
+
+    Where the pools of a disaggregated cluster differ, each note names its pool.
+    """
+    notes = [_capacity_note(rank, base_dir) for rank in spec.ranks]
+    if len(set(notes)) > 1:
+        pools = zip(("prefill", "decode"), notes, strict=True)
+        return [f"{pool}: {note}" for pool, note in pools if note is not None]
+    return [note for note in notes[:1] if note is not None]
+
+
+def _capacity_note(rank: RankSpec, base_dir: Path) -> str | None:
+    timing = deployed_timing(rank, base_dir) if isinstance(rank.timing_model, DEPLOYED) else None
+    if timing is None:
+        return None
+    try:
+        computed = capacity_of(rank, timing).tokens // rank.tokens_per_block
+    except InputError:
+        return None  # the number was given, since there is none
+    return capacity_text(rank, timing) if computed == rank.num_gpu_blocks else None
 
 
 def _completed(engine: Engine, path: str, base_dir: Path, findings: list[str]) -> Engine:

@@ -133,7 +133,13 @@ class TestWithThePackage:
         assert 0 < small < 27000 < large
         assert loaded.spec.engine.decode is not None
         assert loaded.spec.engine.decode.tensor_parallel_size == 2
-        assert len(capacity_notes(*loaded)) == 2
+        first, second = capacity_notes(*loaded)
+        assert first.startswith(f"prefill: num_gpu_blocks {small}: ")
+        assert second.startswith(f"decode: num_gpu_blocks {large}: ")
+
+    def test_pools_that_are_alike_share_a_note(self) -> None:
+        (note,) = capacity_notes(*load_spec(two_pools(LLAMA)))
+        assert note.startswith("num_gpu_blocks ")
 
     def test_a_model_that_does_not_fit_is_refused(self) -> None:
         (finding,) = findings_of(aggregated({**LLAMA, "model": "llama-3.1-70b"}))
