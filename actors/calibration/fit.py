@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ SCALE, SEPARATE, PASS, REQUEST = "scale", "prefill_scale", "pass_overhead_ms", "
 """What may be free: one scale of all times, a scale of its own for what prompts add, and the two constants."""
 
 _WORTHWHILE_SHARE = 0.2
-_WORTHWHILE_POINTS = 0.25
+_WORTHWHILE_POINTS = 0.3
 """A parameter is kept if it takes away this share of the typical error, at least these percentage points, and more
 than what may be chance."""
 
@@ -79,7 +79,7 @@ def fit(evaluate: Callable[[Adjustment], Evaluation], pass_ms: float, progress: 
             reason += f"; what is left may be chance, or is less than {_WORTHWHILE_POINTS} points"
             break
         further = {
-            (*chosen, name): search.minimum((*chosen, name), best)
+            (*chosen, name): _lowest(search, (*chosen, name), tried)
             for name in (SEPARATE, PASS, REQUEST)
             if name not in chosen
         }
@@ -107,6 +107,19 @@ def fit(evaluate: Callable[[Adjustment], Evaluation], pass_ms: float, progress: 
         candidates,
         search.replays,
     )
+
+
+def _lowest(
+    search: _Search, names: tuple[str, ...], tried: Mapping[tuple[str, ...], tuple[_Point, float]]
+) -> tuple[_Point, float]:
+    """The least error with these parameters free, from the best points with one of them less.
+
+    Parameters can stand in for each other, so that the search from one such point alone may end beside it.
+    """
+    starts = [
+        point for others, (point, _) in tried.items() if len(others) == len(names) - 1 and set(others) < set(names)
+    ]
+    return min((search.minimum(names, start) for start in starts), key=lambda found: found[1])
 
 
 class _Search:

@@ -18,7 +18,8 @@ STATISTICS = {"mean": None, "p50": 50, "p90": 90, "p99": 99}
 """Name and percentile; a percentile is an element of the sample, as in the report of a replay."""
 
 _FITTED_BANDS = ((0.45, 0.55), (0.87, 0.93), (0.98, 1.0))
-"""Parts of a sorted sample whose geometric means stand for p50, p90 and p99 in the fit; single elements are chance."""
+"""Parts of a sorted sample whose geometric means stand for p50, p90 and p99 in the fit, beside these elements
+themselves, which alone would leave too much to chance."""
 
 _LARGE_PERCENT = 10.0
 """Errors count by their square up to about this size, and linearly beyond."""
@@ -72,7 +73,7 @@ def _statistic(sample: Floats, percentile: int | None) -> float | None:
 
 
 def typical_error(measured: Latencies, simulated: Latencies, rows: Flags) -> float:
-    """The error in percent that a fit makes small: of mean, middle, p90 and upper end of TTFT, TPOT and E2E.
+    """The error in percent that a fit makes small: of the mean, p50, p90, p99 and their surroundings of all latencies.
 
     They count alike, as logarithms of ratios. The result is a root mean square in which large errors weigh less
     than by their squares, so that one statistic that no parameter can bring near does not decide about the others.
@@ -101,8 +102,11 @@ def chance_error(measured: Latencies, simulated: Latencies, rows: Flags) -> floa
 
 
 def _summary(sample: Floats) -> Floats:
-    ordered = np.log(np.maximum(np.sort(sample), 1e-9)).tolist()
+    ordered = np.maximum(np.sort(sample), 1e-9)
     count = len(ordered)
-    parts = [ordered[math.floor(low * count) : max(math.ceil(high * count), 1)] for low, high in _FITTED_BANDS]
-    mean = math.fsum(sample.tolist()) / count
-    return np.array([mean, *(math.exp(math.fsum(part) / len(part)) for part in parts)])
+    values = [math.fsum(sample.tolist()) / count]
+    values += [float(ordered[percentile_index(count, percentile)]) for percentile in STATISTICS.values() if percentile]
+    for low, high in _FITTED_BANDS:
+        logarithms = np.log(ordered[math.floor(low * count) : max(math.ceil(high * count), 1)]).tolist()
+        values.append(math.exp(math.fsum(logarithms) / len(logarithms)))
+    return np.array(values)
