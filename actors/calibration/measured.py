@@ -120,7 +120,6 @@ class _Metric(msgspec.Struct):
 
 class _AiperfMetadata(msgspec.Struct):
     session_num: Count | None = None
-    x_request_id: str | None = None
     turn_index: Count | None = None
     request_start_ns: float | None = None
     benchmark_phase: str | None = None
@@ -152,6 +151,10 @@ def _aiperf(path: Path, text: bytes) -> list[MeasuredRequest]:
     numbers = [metadata.session_num for metadata, _ in found]
     if None not in numbers and len(set(numbers)) == len(numbers):
         return [msgspec.structs.replace(made, row=metadata.session_num) for metadata, made in _by_start(found)]
+    places = [(metadata.session_num, metadata.turn_index) for metadata, _ in found]
+    if all(None not in place for place in places):
+        # The workload numbers its requests session by session, whichever turns take place first.
+        return [made for _, made in sorted(found, key=lambda entry: (entry[0].session_num, entry[0].turn_index))]
     return [made for _, made in _by_start(found)]
 
 

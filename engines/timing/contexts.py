@@ -28,7 +28,6 @@ class ContextTables:
     def __init__(self, exact: Callable[[int, int], float]) -> None:
         self._exact = exact
         self._chunks: dict[tuple[int, int], NDArray[np.float64]] = {}
-        self.queries = 0
 
     def at(self, count: int, context: int) -> float:
         """The time of one pass."""
@@ -78,6 +77,5 @@ class ContextTables:
     def _time(self, count: int, context: int, known: dict[int, float]) -> float:
         time_ms = known.get(context)
         if time_ms is None:
-            self.queries += 1
             time_ms = known[context] = self._exact(count, max(context, 1))
         return time_ms

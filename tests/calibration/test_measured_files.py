@@ -121,6 +121,18 @@ def test_records_of_aiperf_are_put_in_order(tmp_path: Path) -> None:
     assert (rows[0].input_length, rows[0].output_length) == (550, 9)
 
 
+def test_turns_of_aiperf_come_session_by_session(tmp_path: Path) -> None:
+    turns = [(0, 0, 1e9), (1, 0, 2e9), (0, 1, 3e9), (1, 1, 4e9)]
+    path = lines(tmp_path, *(record(number, at_ns, metadata={"turn_index": turn}) for number, turn, at_ns in turns))
+    rows, _ = read_measured(path)
+    assert [(row.arrival_ms, row.row) for row in rows] == [
+        (1000.0, None),
+        (3000.0, None),
+        (2000.0, None),
+        (4000.0, None),
+    ]
+
+
 def test_result_of_vllm_bench(tmp_path: Path) -> None:
     rows, form = read_measured(whole(tmp_path, BENCH))
     assert form == "vllm-bench"
